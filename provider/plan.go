@@ -1,0 +1,217 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/ledger"
+)
+
+// Each says that a rule gives every model, tenant or class a budget of its own,
+// rather than one that they share.
+type Each uint8
+
+// The values of Each; they may be added up.
+const (
+	EachModel Each = 1 << iota
+	EachTenant
+	EachClass
+)
+
+// Rule is a limit and whom it is for. Of several rules with the same Limit.Key
+// the first that matches a job counts, so an exception stands before the rule.
+type Rule struct {
+	// Limit is the budget. Its Key names the rule; the budgets that Each makes
+	// add to it what they are for. Own is set by the plan.
+	Limit ledger.Limit
+	// Models, Tenants and Classes are whom it is for; empty means all.
+	Models  []string
+	Tenants []string
+	Classes []job.Priority
+	Each    Each
+}
+
+// PlanConfig is what a plan is made of.
+type PlanConfig struct {
+	Rules []Rule
+	// Models are the models that may be called. Empty means any: then a rule for
+	// all models is all that holds a misspelt one.
+	Models []string
+	// MaxJobShare is how much of a limit that tenants share one job may take, in
+	// percent: a job that needs most of a window has to drain it before it can
+	// go. 0 means 25. A limit's own MaxCharge stands before it.
+	MaxJobShare int
+}
+
+var (
+	// ErrPlan is wrapped by every complaint about a PlanConfig.
+	ErrPlan = errors.New("provider: bad plan")
+	// ErrUnknownModel refuses a job whose model is not in the plan.
+	ErrUnknownModel = errors.New("provider: unknown model")
+)
+
+// Plan is a set of rules. Make it with NewPlan.
+type Plan struct {
+	rules  []Rule
+	models map[string]bool
+
+	mu    sync.RWMutex
+	known map[planKey][]*ledger.Limit
+	// budgets has one Limit per key, so that the same budget is the same pointer.
+	budgets map[string]*ledger.Limit
+}
+
+type planKey struct {
+	model, tenant string
+	class         int
+}
+
+// maxKnown bounds the limits that are kept: tenants may be as many as callers
+// invent. When it is reached the plan begins anew, which costs time only.
+const maxKnown = 1 << 14
+
+// NewPlan validates the rules and returns their plan.
+func NewPlan(cfg PlanConfig) (*Plan, error) {
+	share := cfg.MaxJobShare
+	if share == 0 {
+		share = 25
+	}
+	if share < 1 || share > 100 {
+		return nil, fmt.Errorf("%w: MaxJobShare is in percent, from 1 to 100, not %d", ErrPlan, cfg.MaxJobShare)
+	}
+	p := &Plan{known: make(map[planKey][]*ledger.Limit), budgets: make(map[string]*ledger.Limit)}
+	for i, r := range cfg.Rules {
+		l := &r.Limit
+		if err := l.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: rule %d: %w", ErrPlan, i, err)
+		}
+		if l.Unit == ledger.MicroUSD {
+			return nil, fmt.Errorf("%w: rule %d: limit %.64q counts money, and a plan knows no prices", ErrPlan, i, l.Key)
+		}
+		for _, c := range r.Classes {
+			if !c.Valid() {
+				return nil, fmt.Errorf("%w: rule %d: Classes: %w", ErrPlan, i, job.ErrPriority)
+			}
+		}
+		l.Own = r.Each&EachTenant != 0 || len(r.Tenants) == 1
+		if !l.Own && l.MaxCharge == 0 && (l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens || l.Unit == ledger.OutputTokens) {
+			l.MaxCharge = max(l.Amount*int64(share)/100, 1)
+		}
+		p.rules = append(p.rules, r)
+	}
+	if len(cfg.Models) > 0 {
+		p.models = make(map[string]bool, len(cfg.Models))
+		for _, m := range cfg.Models {
+			p.models[m] = true
+		}
+	}
+	return p, nil
+}
+
+// Charges returns what one attempt of the job takes from which limits. An output
+// that nobody declared is lowered so that the job fits, to no less than 1 token.
+func (p *Plan) Charges(s *job.Spec, e job.Estimate) ([]ledger.Charge, error) {
+	if p.models != nil && !p.models[s.Model] {
+		return nil, fmt.Errorf("%w %.64q", ErrUnknownModel, s.Model)
+	}
+	return charges(p.Limits(s.Model, s.Tenant, s.Priority), e), nil
+}
+
+// Limits returns the limits that jobs of the model, tenant and class are charged
+// to. They are read-only.
+func (p *Plan) Limits(model, tenant string, pr job.Priority) []*ledger.Limit {
+	k := planKey{model, tenant, pr.Class()}
+	p.mu.RLock()
+	limits, ok := p.known[k]
+	p.mu.RUnlock()
+	if ok {
+		return limits
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= maxKnown {
+		clear(p.known)
+		clear(p.budgets)
+	}
+	for i := range p.rules {
+		r := &p.rules[i]
+		taken := slices.ContainsFunc(p.rules[:i], func(o Rule) bool { return o.Limit.Key == r.Limit.Key && o.matches(k) })
+		if !r.matches(k) || taken {
+			continue
+		}
+		l := r.limit(k)
+		if b := p.budgets[l.Key]; b != nil {
+			l = b
+		} else {
+			p.budgets[l.Key] = l
+		}
+		limits = append(limits, l)
+	}
+	p.known[k] = limits
+	return limits
+}
+
+func (r *Rule) matches(k planKey) bool {
+	return (len(r.Models) == 0 || slices.Contains(r.Models, k.model)) &&
+		(len(r.Tenants) == 0 || slices.Contains(r.Tenants, k.tenant)) &&
+		(len(r.Classes) == 0 || slices.ContainsFunc(r.Classes, func(c job.Priority) bool { return c.Class() == k.class }))
+}
+
+// limit returns the rule's limit with the key of the budget that is meant. Names
+// are quoted, so that no name can be taken for another budget.
+func (r *Rule) limit(k planKey) *ledger.Limit {
+	l := r.Limit
+	if len(r.Models) > 0 || r.Each&EachModel != 0 {
+		l.Key += " model=" + r.name(r.Models, EachModel, k.model)
+	}
+	if len(r.Tenants) > 0 || r.Each&EachTenant != 0 {
+		l.Key += " tenant=" + r.name(r.Tenants, EachTenant, k.tenant)
+	}
+	if r.Each&EachClass != 0 {
+		l.Key += " class=" + strconv.Itoa(k.class)
+	} else if len(r.Classes) > 0 {
+		l.Key += fmt.Sprint(" classes=", r.Classes)
+	}
+	return &l
+}
+
+// name says for whom a budget is: the one asking, or all that the rule is for.
+func (r *Rule) name(all []string, each Each, one string) string {
+	if r.Each&each != 0 || len(all) == 1 {
+		return strconv.Quote(one)
+	}
+	return fmt.Sprintf("%q", all)
+}
+
+// charges says what each limit is charged for a call as estimated.
+func charges(limits []*ledger.Limit, e job.Estimate) []ledger.Charge {
+	output := e.Output
+	if !e.Declared && output > 0 {
+		for _, l := range limits {
+			switch l.Unit {
+			case ledger.Tokens:
+				output = min(output, l.Largest()-e.Input)
+			case ledger.OutputTokens:
+				output = min(output, l.Largest())
+			}
+		}
+		output = max(output, 1)
+	}
+	out := make([]ledger.Charge, len(limits))
+	for i, l := range limits {
+		out[i] = ledger.Charge{Limit: l, Amount: 1}
+		switch l.Unit {
+		case ledger.Tokens:
+			out[i].Amount = e.Input + output
+		case ledger.InputTokens:
+			out[i].Amount = e.Input
+		case ledger.OutputTokens:
+			out[i].Amount = output
+		}
+	}
+	return out
+}
