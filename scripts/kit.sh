@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Starts the demo server with wide limits and runs real, unmodified clients
+# against it. KIT is the folder of the kit, KIT_ADDR the address to listen on.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kit=$(cd "${KIT:?}" && pwd)
+addr=${KIT_ADDR:-127.0.0.1:18080}
+bin=$(mktemp -d)
+trap 'kill "${server:-}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$bin"' EXIT
+go build -o "$bin/demo-server" ./cmd/demo-server
+"$bin/demo-server" -addr "$addr" -tpm 10000000 -rpm 10000 -tenants none -faults &
+server=$!
+for _ in $(seq 100); do
+  if curl -fs "http://$addr/healthz" >/dev/null 2>&1; then break; fi
+  sleep 0.1
+done
+KIT_CLIENTS=${KIT_CLIENTS:-"raw-wire openai-node openai-go go-openai"} "$kit/run.sh" "http://$addr"
