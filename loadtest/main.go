@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/google/uuid"
+)
+
+func main() {
+	played, err := runRole()
+	if !played {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run makes one measurement and writes its report.
+func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) error {
+	o, err := parseOptions(args, stderr)
+	if err != nil {
+		return err
+	}
+	if o.JSON != "" {
+		// Better now than after minutes of measuring.
+		if err := os.WriteFile(o.JSON, nil, 0o644); err != nil {
+			return fmt.Errorf("loadtest: %w", err)
+		}
+	}
+	p := newProgress(stderr, o)
+	r, err := measure(ctx, o, p)
+	p.clear()
+	if r == nil {
+		return err
+	}
+	r.print(stdout)
+	if o.JSON != "" {
+		b, jerr := json.MarshalIndent(r, "", "  ")
+		if jerr == nil {
+			jerr = os.WriteFile(o.JSON, append(b, '\n'), 0o644)
+		}
+		if jerr != nil {
+			return fmt.Errorf("loadtest: %w", jerr)
+		}
+	}
+	return err
+}
+
+// measure runs the scenario. A report with an error is of a run in which a process
+// ended early.
+func measure(ctx context.Context, o options, p *progress) (*report, error) {
+	sc, err := scenarioNamed(o.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	v, err := openVault(ctx, o.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	j, err := startProvider(o.provider())
+	if err != nil {
+		return nil, err
+	}
+	defer j.child.stop()
+
+	s := setup{Options: o, Ledger: v.address, LedgerName: "loadtest-" + uuid.NewString(), Provider: j.url}
+	f, err := launch(s, func() (*child, error) { return spawn("worker") }, p.show)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+
+	before, err := v.scripts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	early := f.run(ctx)
+	if early != nil && !errors.Is(early, errEarly) {
+		return nil, early
+	}
+	ob := observed{histories: f.histories()}
+	after, err := v.scripts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ob.roundTrips = after - before
+	if o.InFlight > 0 {
+		if ob.leasesAfter, err = v.inFlight(ctx, s.LedgerName, o.inFlightLimit()); err != nil {
+			return nil, err
+		}
+	}
+	end := f.start.Add(o.Duration)
+	if ob.stats, err = j.stats(ctx, f.start.Add(2*o.Minute), end); err != nil {
+		return nil, err
+	}
+	if o.KillAt > 0 {
+		st, err := j.stats(ctx, f.start.Add(o.KillAt+o.Minute), end)
+		if err != nil {
+			return nil, err
+		}
+		ob.afterKill = st.Pools[0].TokenUtilisation
+	}
+	return o.report(sc, ob), early
+}

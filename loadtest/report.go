@@ -1,0 +1,114 @@
+package main
+
+import "github.com/paceline-go/paceline/internal/simprovider"
+
+// report is what a run came to, as it is written in JSON. The package comment says
+// what each figure means.
+type report struct {
+	Scenario    string  `json:"scenario"`
+	Strategy    string  `json:"strategy"`
+	Procs       int     `json:"procs"`
+	Dispatchers int     `json:"dispatchers"`
+	MinuteS     float64 `json:"minute_s"`
+	DurationS   float64 `json:"duration_s"`
+	Limit       struct {
+		RPM int64 `json:"rpm"`
+		TPM int64 `json:"tpm"`
+	} `json:"limit"`
+	Enforcer simprovider.Rule   `json:"enforcer"`
+	Settle   simprovider.Settle `json:"settle"`
+	Seed     uint64             `json:"seed"`
+	Provider providerReport     `json:"provider"`
+	Classes  []classReport      `json:"classes"`
+	Tenants  []tenantReport     `json:"tenants"`
+	Jain     float64            `json:"jain"`
+	Ledger   struct {
+		RoundTripsPerJobServed float64 `json:"round_trips_per_job_served"`
+	} `json:"ledger"`
+	Lost       int64 `json:"lost"`
+	Duplicated int64 `json:"duplicated"`
+	Failed     int64 `json:"failed"` // ended with an error other than being shed
+
+	GrantToSentMS    quantiles       `json:"grant_to_sent_ms"`
+	GrantToCountedMS quantiles       `json:"grant_to_counted_ms"`
+	GuardMS          float64         `json:"guard_ms"`
+	Late             lateReport      `json:"late"`
+	Killed           *killReport     `json:"killed,omitempty"`
+	InFlight         *inFlightReport `json:"in_flight,omitempty"`
+	Surge            *surgeReport    `json:"surge,omitempty"`
+}
+
+type providerReport struct {
+	Accepted            int64   `json:"accepted"`
+	Refused             int64   `json:"refused"`
+	TokensCharged       int64   `json:"tokens_charged"`
+	Utilisation         float64 `json:"utilisation"`          // of the token limit
+	RequestsUtilisation float64 `json:"requests_utilisation"` // of the request limit
+}
+
+// classReport counts a job in exactly one of done, shed, unfinished, failed and
+// killed.
+type classReport struct {
+	Name       string     `json:"name"`
+	Jobs       int64      `json:"jobs"`
+	Done       int64      `json:"done"`
+	Shed       int64      `json:"shed"`
+	Unfinished int64      `json:"unfinished"`
+	Failed     int64      `json:"failed"`
+	Killed     int64      `json:"killed"` // with their process
+	WaitS      waitReport `json:"wait_s"`
+	TokenShare float64    `json:"token_share"`
+}
+
+type waitReport struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type tenantReport struct {
+	Name       string  `json:"name"`
+	TokenShare float64 `json:"token_share"`
+	Weight     int64   `json:"weight"`
+}
+
+type quantiles struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// lateReport counts the jobs that were admitted later after their grant than the
+// guard allows: surely, or perhaps.
+type lateReport struct {
+	Surely  int64 `json:"surely"`
+	Perhaps int64 `json:"perhaps"`
+}
+
+// killReport is about the process that was killed on purpose.
+type killReport struct {
+	AtS  float64 `json:"at_s"`
+	Jobs int64   `json:"jobs"` // that it took with it
+	// Running is how many of them had been granted.
+	Running int64 `json:"running"`
+	// Utilisation is as above, from a minute after the kill: all of what it
+	// averages came from the others.
+	Utilisation float64 `json:"utilisation_after"`
+}
+
+type inFlightReport struct {
+	Limit int64 `json:"limit"`
+	// Left is how many leases the ledger still holds when all have drained.
+	Left int64 `json:"left"`
+}
+
+// surgeReport is about the jobs that came while the load was above the limit.
+type surgeReport struct {
+	Jobs int64 `json:"jobs"`
+	Done int64 `json:"done"`
+	// GrantedMinutes and DoneMinutes are from the end of the surge to when the
+	// last of them was granted, and done, in minutes of the provider.
+	GrantedMinutes float64 `json:"granted_minutes"`
+	DoneMinutes    float64 `json:"done_minutes"`
+}

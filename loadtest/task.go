@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/paceline-go/paceline/job"
+)
+
+// task is one job on its way, see Concurrency in the package comment.
+type task struct {
+	worker *worker
+	record record
+	size   size
+	// asked and told are before and after the grant of this attempt: when its
+	// reservation was asked for, and when the answer was there.
+	asked, told time.Time
+	left        func() // called when the job has left the queue; harmless when repeated
+}
+
+// grant is called before each attempt.
+func (t *task) grant(asked, told time.Time) {
+	t.asked, t.told = asked, told
+	t.record.Granted = t.worker.since(told)
+}
+
+// call is one attempt: one request to the provider. It does not end with ctx,
+// which ends with the load: what was sent is waited for.
+func (t *task) call(context.Context) (any, job.Usage, error) {
+	t.left()
+	t.worker.box.add(t.record)
+	var sent atomic.Int64 // written by the transport, perhaps later than the answer is read
+	told := t.told
+	ctx := httptrace.WithClientTrace(t.worker.calls, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(int64(time.Since(told))) },
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.worker.setup.Provider+"/v1/chat/completions", bytes.NewReader(t.body()))
+	if err != nil {
+		return nil, job.Usage{Known: job.NotSent}, err
+	}
+	req.Header = http.Header{
+		"Content-Type":        {"application/json"},
+		"X-Sim-Job":           {fmt.Sprintf("%d.%d", t.worker.setup.Proc, t.record.Seq)},
+		"X-Sim-Output-Tokens": {strconv.FormatInt(t.size.output, 10)},
+	}
+	resp, err := t.worker.client.Do(req)
+	if err != nil {
+		return nil, job.Usage{}, err
+	}
+	defer resp.Body.Close()
+	answered := time.Since(t.asked)
+	t.record.Sent = time.Duration(sent.Load())
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return nil, job.Usage{}, err
+	case resp.StatusCode == http.StatusTooManyRequests:
+		t.record.Refused++
+		t.record.Granted = 0 // it waits again
+		after, _ := strconv.Atoi(resp.Header.Get("Retry-After-Ms"))
+		return nil, job.Usage{}, &job.RetryError{
+			Err:   fmt.Errorf("loadtest: refused: %.300s", body),
+			After: time.Duration(after) * time.Millisecond,
+		}
+	case resp.StatusCode != http.StatusOK:
+		return nil, job.Usage{}, fmt.Errorf("loadtest: status %d: %.300s", resp.StatusCode, body)
+	}
+	t.record.Counted = max(answered-t.worker.setup.Options.answerTime(t.size.output), t.record.Sent)
+	return t.usage(body)
+}
+
+// usage reads what the provider says was used. A prompt that is not charged as
+// estimated would make the measurement worthless, and fails the job.
+func (t *task) usage(body []byte) (any, job.Usage, error) {
+	var answer struct {
+		Usage struct {
+			Input  int64 `json:"prompt_tokens"`
+			Output int64 `json:"completion_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, job.Usage{}, fmt.Errorf("loadtest: answer: %w", err)
+	}
+	u := job.Used(answer.Usage.Input, answer.Usage.Output)
+	if u.Input != t.size.input || u.Output != t.size.output {
+		return nil, u, fmt.Errorf("loadtest: the provider counted %d and %d tokens, not %d and %d", u.Input, u.Output, t.size.input, t.size.output)
+	}
+	return nil, u, nil
+}
+
+// filler is the text of every prompt: four characters are a token.
+var filler = bytes.Repeat([]byte("tok "), maxSize)
+
+func (t *task) body() []byte {
+	prompt := filler[:4*t.size.input]
+	b := make([]byte, 0, len(prompt)+128)
+	b = append(b, `{"model":"`+model+`","max_tokens":`...)
+	b = strconv.AppendInt(b, t.size.cap, 10)
+	b = append(b, `,"messages":[{"role":"user","content":"`...)
+	b = append(b, prompt...)
+	return append(b, `"}]}`...)
+}
