@@ -43,6 +43,7 @@ type Estimate struct {
 	// Upper is a bound on Input that is sure to hold; 0 when Input is exact.
 	Upper int64
 	// Method is how Input was found, for metrics: "exact", "sampled", "bound",
+	// "fallback" for a model whose encoding is not known,
 	// "given".
 	Method string
 }
