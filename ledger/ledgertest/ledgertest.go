@@ -1,0 +1,94 @@
+// Package ledgertest states the contract of package ledger as tests.
+//
+// Every implementation runs the whole of it:
+//
+//	func TestContract(t *testing.T) {
+//		ledgertest.Run(t, ledgertest.Config{Open: open})
+//	}
+//
+// The tests are grouped by the promises they hold a ledger to. A test whose comment
+// names an issue shows a fault that somebody's limiter had in public.
+//
+// # Concurrency
+//
+// Run uses goroutines inside a test only, and leaves none behind.
+package ledgertest
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/paceline-go/paceline/ledger"
+)
+
+// Ledger is what the suite drives: a ledger with its leases and balances.
+type Ledger interface {
+	ledger.Ledger
+	ledger.Renewer
+	ledger.Snapshotter
+}
+
+// Config says how to get at the ledger under test.
+type Config struct {
+	// Open returns a handle on the ledger of that name, which is empty when the name
+	// is new. Handles of one name share a ledger, as processes do.
+	Open func(t testing.TB, name string) Ledger
+	// RealTime says that the ledger goes by a clock of its own. The tests then run
+	// side by side, wait in earnest, and leave out what takes a clock that stands
+	// still between two calls. Otherwise each test is a synctest bubble, and the
+	// ledger must go by its time.
+	RealTime bool
+}
+
+// group is one promise, and the tests of it.
+type group struct {
+	name  string
+	tests []test
+}
+
+type test struct {
+	name string
+	run  func(h *harness)
+	// exact marks what takes a clock that moves only when the test sleeps.
+	exact bool
+}
+
+// Run holds the ledger to the contract.
+func Run(t *testing.T, cfg Config) {
+	groups := []group{
+		{"1 all or nothing", allOrNothing},
+		{"2 a batch is decided in order", inOrder},
+		{"3 a denial changes no balance and says how long", denials},
+		{"4 time is the ledgers own", ownTime},
+		{"5 whole numbers without drift", wholeNumbers},
+		{"6 a window that slides", windows},
+		{"6 a bucket that paces", buckets},
+		{"6 leases of calls in flight", leases},
+		{"7 settling", settling},
+		{"8 once", once},
+		{"9 too large is said at once", tooLarge},
+		{"10 zero and absent", zeroAndAbsent},
+		{"11 limits travel with each call", limitsTravel},
+		{"12 nothing stays", nothingStays},
+		{"13 any key", anyKey},
+		{"many at once", manyAtOnce},
+		{"bad calls", badCalls},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			for _, c := range g.tests {
+				if c.exact && cfg.RealTime {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					if cfg.RealTime {
+						t.Parallel()
+						c.run(newHarness(t, cfg))
+						return
+					}
+					synctest.Test(t, func(t *testing.T) { c.run(newHarness(t, cfg)) })
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,323 @@
+package ledger
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// Memory is the ledger of one process. It never blocks on anything but its own
+// mutex. Make it with NewMemory.
+type Memory struct {
+	start time.Time
+
+	mu      sync.Mutex
+	budgets map[budgetKey]*budget
+	idle    list.List // of *budget, least recently used first
+	batch   uint64
+	guard   time.Duration // of the last batch
+	open    map[ID]*record
+	spare   []*record
+	// closed has the ids that were settled or cancelled lately, in two
+	// generations: the older one is dropped whole, without a search.
+	closed [2]map[ID]struct{}
+	turned int64
+}
+
+// record is what one reservation took.
+type record struct {
+	at    int64 // time of the grant
+	parts []part
+}
+
+// part is one charge of a reservation, and the slot it was filed under.
+type part struct {
+	budget *budget
+	amount int64
+	slot   int64
+}
+
+const (
+	// A repeated call comes at once or within seconds, since there is no network
+	// between. A generation of closed ids lasts this long, or this many.
+	closedTime = int64(2 * time.Minute / time.Microsecond)
+	closedMost = 1 << 13
+	// A reservation whose owner never settles is forgotten; its charges left
+	// their windows, or stand.
+	openFor = int64(time.Hour / time.Microsecond)
+	// A budget that was not asked for this long is looked at, and dropped if it
+	// is as good as new.
+	idleTime = int64(10 * time.Second / time.Microsecond)
+)
+
+// NewMemory returns an empty ledger.
+func NewMemory() *Memory {
+	return &Memory{
+		start:   time.Now(),
+		budgets: make(map[budgetKey]*budget),
+		open:    make(map[ID]*record),
+		closed:  [2]map[ID]struct{}{make(map[ID]struct{}), make(map[ID]struct{})},
+	}
+}
+
+// NeverBlocks marks Memory as a NonBlocking ledger.
+func (m *Memory) NeverBlocks() {}
+
+// now is the time in microseconds. It starts from the wall clock, so that slots
+// begin when those of a shared ledger do, and goes on by the monotonic one.
+func (m *Memory) now() int64 {
+	return m.start.UnixMicro() + time.Since(m.start).Microseconds()
+}
+
+// Reserve implements Ledger. It fails only for a bad request or a ctx that has
+// already ended.
+func (m *Memory) Reserve(ctx context.Context, batch []Request) ([]Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := CheckBatch(batch); err != nil {
+		return nil, err
+	}
+	out := make([]Decision, len(batch))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	m.clean(now)
+	m.batch++
+	m.guard = 0
+	for i := range batch {
+		m.guard = max(m.guard, batch[i].Guard)
+	}
+	for i := range batch {
+		out[i] = m.reserve(&batch[i], now)
+	}
+	return out, nil
+}
+
+func (m *Memory) reserve(r *Request, now int64) Decision {
+	if m.open[r.ID] != nil {
+		return Decision{Outcome: Granted}
+	}
+	if m.isClosed(r.ID) {
+		return Decision{Outcome: Refused}
+	}
+	for _, c := range r.Charges {
+		if !c.Limit.CanHold(c.Amount) {
+			return Decision{Outcome: TooLarge, Limit: c.Limit}
+		}
+	}
+	var budgets [MaxCharges]*budget
+	fits := true
+	for i, c := range r.Charges {
+		budgets[i] = m.budget(c.Limit, now)
+		fits = fits && budgets[i].fits(c.Amount)
+	}
+	if !fits {
+		return deny(r, &budgets, now)
+	}
+	rec := m.newRecord()
+	rec.at = now
+	for i, c := range r.Charges {
+		slot := budgets[i].take(r.ID, c.Amount, now)
+		rec.parts = append(rec.parts, part{budgets[i], c.Amount, slot})
+	}
+	m.open[r.ID] = rec
+	return Decision{Outcome: Granted}
+}
+
+// deny says what binds, and holds the demand on each limit that is short.
+func deny(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
+	var (
+		binding *Limit
+		longest int64
+	)
+	for i, c := range r.Charges {
+		wait := budgets[i].wait(c.Amount, now)
+		if wait > 0 {
+			budgets[i].hold(c.Amount)
+		}
+		if wait > longest {
+			binding, longest = c.Limit, wait
+		}
+	}
+	return Decision{Outcome: Denied, Limit: binding, Wait: time.Duration(longest) * time.Microsecond}
+}
+
+// Settle implements Ledger. It fails only for a bad settlement. The context is
+// not asked: a caller that went away must not leak budget.
+func (m *Memory) Settle(_ context.Context, batch []Settlement) error {
+	if err := CheckSettlements(batch); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	m.clean(now)
+	for i := range batch {
+		m.settle(&batch[i], now)
+	}
+	return nil
+}
+
+func (m *Memory) settle(s *Settlement, now int64) {
+	rec := m.open[s.ID]
+	if rec == nil {
+		if s.Cancel && !m.isClosed(s.ID) {
+			m.closed[0][s.ID] = struct{}{}
+		}
+		return
+	}
+	for i, p := range rec.parts {
+		p.budget.open--
+		if i >= len(s.Final) || keyOf(s.Final[i].Limit) != p.budget.key {
+			continue // the limit became another one: the charge stands
+		}
+		f := s.Final[i]
+		if s.Cancel {
+			f.Admitted, f.Late = 0, 0
+		}
+		m.touch(p.budget, now)
+		p.budget.adopt(f.Limit, m.guard)
+		p.budget.advance(now)
+		p.budget.settle(s.ID, p, f, rec.at, s.Counted.Microseconds(), now)
+	}
+	delete(m.open, s.ID)
+	m.closed[0][s.ID] = struct{}{}
+	m.recycle(rec)
+}
+
+// Renew implements Renewer.
+func (m *Memory) Renew(_ context.Context, leases []Lease) error {
+	if err := CheckLeases(leases); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for _, l := range leases {
+		rec := m.open[l.ID]
+		if rec == nil {
+			continue
+		}
+		for _, p := range rec.parts {
+			if p.budget.leases != nil && p.budget.key == keyOf(l.Limit) {
+				m.touch(p.budget, now)
+				p.budget.adopt(l.Limit, m.guard)
+				p.budget.lease(l.ID, now)
+			}
+		}
+	}
+	return nil
+}
+
+// Snapshot implements Snapshotter.
+func (m *Memory) Snapshot(_ context.Context, limits []*Limit) ([]Balance, error) {
+	if err := CheckLimits(limits); err != nil {
+		return nil, err
+	}
+	out := make([]Balance, len(limits))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for i, l := range limits {
+		b := m.budgets[keyOf(l)]
+		if b == nil {
+			b = newBudget(l)
+		}
+		out[i] = b.balance(l, m.guard, now)
+	}
+	return out, nil
+}
+
+// budget finds or makes the state of a limit, as it is now and as this batch has
+// left it.
+func (m *Memory) budget(l *Limit, now int64) *budget {
+	b := m.budgets[keyOf(l)]
+	if b == nil {
+		b = newBudget(l)
+		m.budgets[b.key] = b
+		b.place = m.idle.PushBack(b)
+	}
+	if b.batch != m.batch {
+		b.batch = m.batch
+		m.touch(b, now)
+		b.adopt(l, m.guard)
+		b.advance(now)
+	}
+	return b
+}
+
+func (m *Memory) touch(b *budget, now int64) {
+	b.touched = now
+	m.idle.MoveToBack(b.place)
+}
+
+func (m *Memory) isClosed(id ID) bool {
+	if _, ok := m.closed[0][id]; ok {
+		return true
+	}
+	_, ok := m.closed[1][id]
+	return ok
+}
+
+func (m *Memory) newRecord() *record {
+	n := len(m.spare)
+	if n == 0 {
+		return new(record)
+	}
+	rec := m.spare[n-1]
+	m.spare = m.spare[:n-1]
+	return rec
+}
+
+func (m *Memory) recycle(rec *record) {
+	if len(m.spare) < 1024 {
+		clear(rec.parts)
+		rec.parts = rec.parts[:0]
+		m.spare = append(m.spare, rec)
+	}
+}
+
+// clean drops what no longer matters: idle budgets a few at a time, more than a
+// call adds, and closed ids a generation at a time.
+func (m *Memory) clean(now int64) {
+	for range 2 {
+		e := m.idle.Front()
+		if e == nil || now-e.Value.(*budget).touched < idleTime {
+			break
+		}
+		if b := e.Value.(*budget); b.forgettable(now) {
+			m.idle.Remove(e)
+			delete(m.budgets, b.key)
+		} else {
+			m.touch(b, now) // it gets its next look after the others
+		}
+	}
+	if now-m.turned < closedTime && len(m.closed[0]) < closedMost {
+		return
+	}
+	// The map of the dropped generation is used again: clearing it is cheaper
+	// than growing a new one.
+	old := m.closed[1]
+	clear(old)
+	m.closed[0], m.closed[1] = old, m.closed[0]
+	if now-m.turned >= closedTime {
+		m.turned = now
+		m.forget(now)
+	}
+}
+
+// forget drops the reservations that nobody settled.
+func (m *Memory) forget(now int64) {
+	for id, rec := range m.open {
+		if now-rec.at <= openFor {
+			continue
+		}
+		for _, p := range rec.parts {
+			p.budget.open--
+		}
+		delete(m.open, id)
+		m.recycle(rec)
+	}
+}

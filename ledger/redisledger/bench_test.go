@@ -1,0 +1,103 @@
+package redisledger_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+
+	"github.com/paceline-go/paceline/ledger"
+	"github.com/paceline-go/paceline/ledger/redisledger"
+)
+
+// BenchmarkJobs compares, on one Redis in one run, a batch of 64 reservations
+// over two limits with two calls of redis_rate per job, which is the usual recipe.
+// Each reports jobs per second.
+func BenchmarkJobs(b *testing.B) {
+	client, err := redisledger.Open(os.Getenv("PACELINE_TEST_REDIS"))
+	if err != nil {
+		b.Fatal("set PACELINE_TEST_REDIS, or run make bench: ", err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	report := func(b *testing.B, jobs int) {
+		b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
+	}
+	name := fmt.Sprint("bench", time.Now().UnixNano())
+
+	b.Run("redis_rate-one-after-another", func(b *testing.B) {
+		l := redis_rate.NewLimiter(client)
+		per := redis_rate.PerMinute(1 << 30)
+		for b.Loop() {
+			for _, k := range []string{"tpm", "rpm"} {
+				if _, err := l.AllowN(ctx, name+k, per, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		report(b, b.N)
+	})
+	b.Run("redis_rate-64-goroutines", func(b *testing.B) {
+		l := redis_rate.NewLimiter(client)
+		per := redis_rate.PerMinute(1 << 30)
+		for b.Loop() {
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					for range 4 {
+						for _, k := range []string{"tpm", "rpm"} {
+							if _, err := l.AllowN(ctx, name+k, per, 1); err != nil {
+								b.Error(err)
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+		report(b, b.N*64*4)
+	})
+	b.Run("paceline-batch-of-64", func(b *testing.B) {
+		l, err := redisledger.New(client, redisledger.Config{Name: name})
+		if err != nil {
+			b.Fatal(err)
+		}
+		tpm := &ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 1 << 49, Window: time.Minute}
+		rpm := &ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: 1 << 40, Window: time.Minute}
+		batch := make([]ledger.Request, 64)
+		for i := range batch {
+			batch[i].Charges = []ledger.Charge{{Limit: tpm, Amount: 800}, {Limit: rpm, Amount: 1}}
+		}
+		settle := make([]ledger.Settlement, len(batch))
+		for i := range settle {
+			settle[i].Final = []ledger.Final{{Limit: tpm, Admitted: 500}, {Limit: rpm, Admitted: 1}}
+		}
+		n := uint64(0)
+		for b.Loop() {
+			for i := range batch {
+				n++
+				binary.LittleEndian.PutUint64(batch[i].ID.Job[:], n)
+				settle[i].ID = batch[i].ID
+			}
+			ds, err := l.Reserve(ctx, batch)
+			if os.Getenv("ABL") == "" && (err != nil || ds[63].Outcome != ledger.Granted) {
+				b.Fatal(ds, err)
+			}
+			// A fleet has hundreds of open reservations, not millions: they are
+			// settled off the clock.
+			if os.Getenv("ABL") != "r" {
+			b.StopTimer()
+			if err := l.Settle(ctx, settle); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+			}
+		}
+		report(b, b.N*64)
+	})
+}

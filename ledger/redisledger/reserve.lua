@@ -1,0 +1,180 @@
+-- Decides a batch of requests in order.
+-- Arguments after the ids (see start): 1 if the ids differ and every charge is one
+-- that its limit can hold; then per request its charges, packed: per charge the limit,
+-- its mark, the amount, and the guard; or minus the limit that can never hold it.
+-- Reply: empty if all are granted; otherwise per request: 1 granted | 0 denied,
+-- limit, wait in us | 2 too large, limit | 3 refused.
+
+start()
+local found, over = opened(ids), ended(ids)
+local plain, first = args[pos + 1] == 1, pos + 1
+local stamp, records, kept = pack(now), {}, 0
+
+-- record remembers a reservation: the time of the grant, and the charges.
+local function record(id, charges)
+  records[kept + 1], records[kept + 2] = id, stamp .. charges
+  kept = kept + 2
+end
+
+-- all_fit says whether the whole batch fits, which is true of most: it needs no look
+-- at the single charges then.
+local function all_fit()
+  for i = 1, count do
+    local w = limits[i]
+    if w.total > w.free or w.total > w.spare or w.lease and w.total < #ids then
+      return false
+    end
+  end
+  for r = 1, #ids do
+    if found[r] or over[r] == 1 then
+      return false
+    end
+  end
+  return plain
+end
+
+local function take_all()
+  for r = 1, #ids do
+    record(ids[r], args[first + r])
+  end
+  for i = 1, count do
+    local w = limits[i]
+    w.taken = w.total
+    for r = 1, w.lease and #ids or 0 do
+      w.add[2 * r - 1], w.add[2 * r] = now + w.window, ids[r]
+    end
+  end
+end
+
+-- freed returns the slot by whose end so much of the window has left.
+local function freed(w, short)
+  if not w.slots then
+    w.slots = {}
+    local h = w.reset and {} or redis.call('HGETALL', w.key)
+    for i = 1, #h, 2 do
+      if h[i] ~= STATE then
+        w.slots[tonumber(h[i])] = h[i + 1]
+      end
+    end
+  end
+  local next = leaves(now, w.guard, w)
+  for i = w.gone + 1, w.gone + RING - 1 do
+    short = short - (w.slots[i] or 0) - (i == next and w.taken or 0)
+    if short <= 0 then
+      return i
+    end
+  end
+  return w.gone + RING
+end
+
+-- wait returns the us until the amount fits; 0 means now.
+local function wait(w, amount)
+  if w.lease then
+    if amount <= w.free then
+      return 0
+    end
+    local from = string.format('(%.0f', now)
+    local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    return max(min(tonumber(ends or huge), now + w.window) - now, 1)
+  end
+  local t = 0
+  if amount > w.free then
+    t = freed(w, amount - w.free) * w.slot - now
+  end
+  local short = min(amount, w.burst) - w.spare
+  if short > 0 then
+    local gain = math.ceil((short * w.ticks - w.rem) / w.amount) * w.tick
+    t = max(t, min(gain, 2764800000000) - (now - w.at))
+  end
+  return t
+end
+
+-- fits says whether the charges fit now. One above the burst needs a full bucket.
+local function fits(charges)
+  for j = 1, #charges, 4 do
+    local w, amount = limits[charges[j]], charges[j + 2]
+    if amount > w.free or amount > w.spare and w.burst > w.spare then
+      return false
+    end
+  end
+  return true
+end
+
+local function take(id, charges)
+  for j = 1, #charges, 4 do
+    local w, amount = limits[charges[j]], charges[j + 2]
+    w.free, w.spare, w.taken = w.free - amount, w.spare - amount, w.taken + amount
+    if w.lease then
+      w.add[#w.add + 1] = now + w.window
+      w.add[#w.add + 1] = id
+    end
+  end
+end
+
+-- deny returns what binds and for how long, and holds the demand on each limit that
+-- is short.
+local function deny(charges)
+  local binding, longest = 0, 0
+  for j = 1, #charges, 4 do
+    local w, amount = limits[charges[j]], charges[j + 2]
+    local t = wait(w, amount)
+    if t > 0 then
+      w.free, w.spare = w.free - amount, w.spare - min(amount, w.burst)
+    end
+    if t > longest then
+      binding, longest = charges[j], t
+    end
+  end
+  return binding, longest
+end
+
+-- one_by_one decides each request on its own, and returns the reply.
+local function one_by_one()
+  local reply, k, mine = {}, 0, {}
+  for r = 1, #ids do
+    local id, packed = ids[r], args[first + r]
+    k = k + 1
+    if over[r] == 1 then
+      reply[k] = 3
+    elseif found[r] or mine[id] then
+      reply[k] = 1
+    elseif type(packed) == 'number' then
+      reply[k], reply[k + 1] = 2, -packed
+      k = k + 1
+    else
+      local charges = unpack_msg(packed)
+      if fits(charges) then
+        take(id, charges)
+        record(id, packed)
+        mine[id] = true
+        reply[k] = 1
+      else
+        reply[k], reply[k + 1], reply[k + 2] = 0, deny(charges)
+        k = k + 2
+      end
+    end
+  end
+  return reply
+end
+
+local reply = {}
+if all_fit() then
+  take_all()
+else
+  reply = one_by_one()
+end
+
+for i = 1, count do
+  local w = limits[i]
+  if w.taken > 0 then
+    w.dirty = true
+    if not w.lease then
+      w.add[leaves(now, w.guard, w)] = w.taken
+      w.used = w.used + w.taken
+      w.level = w.level - (w.burst > 0 and w.taken or 0)
+    end
+    write(w)
+  end
+end
+store(open, 'HSET', records)
+return reply
