@@ -1,0 +1,223 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/transport"
+)
+
+// providerError is a call that the provider did not answer as it should.
+type providerError struct {
+	// answer is what callers are told. Its code begins with "upstream_", which
+	// tells it from a refusal of our own (tensorzero/tensorzero#3678), or is the
+	// provider's own when the caller is at fault.
+	answer *transport.Error
+	// verbatim is the provider's own answer, if callers should see it.
+	verbatim []byte
+	err      error
+}
+
+func (e *providerError) Error() string {
+	if e.err != nil {
+		return e.answer.Message + " " + e.err.Error()
+	}
+	return e.answer.Message
+}
+
+func (e *providerError) Unwrap() error { return e.err }
+
+func failed(status int, code, message string, err error) *providerError {
+	return &providerError{answer: &transport.Error{Status: status, Type: transport.ServerError, Code: "upstream_" + code, Message: message}, err: err}
+}
+
+func unreachable(err error) error {
+	return failed(http.StatusBadGateway, "unreachable", "The provider can not be reached.", err)
+}
+
+func broken(err error) error {
+	return failed(http.StatusBadGateway, "error", "The upstream provider broke off its answer.", err)
+}
+
+func tooSlow() error {
+	return failed(http.StatusGatewayTimeout, "timeout", "The upstream provider did not answer in time.", errSlow)
+}
+
+// maxRefusal is how much of a refusal is read.
+const maxRefusal = 64 << 10
+
+// refusal reads an answer that is not a success. Nothing has reached the caller by
+// then, so where trying again may help the error is a job.RetryError.
+func (u *upstream) refusal(x *exchange, c *call) error {
+	u.refused(x.StatusCode)
+	body, err := io.ReadAll(io.LimitReader(x.Body, maxRefusal+1))
+	if err != nil {
+		return x.failure(broken(err))
+	}
+	theirs := parseError(body)
+	after, told := retryAfter(x.Header, time.Now())
+	e := explain(x.StatusCode, theirs)
+	e.answer.Wait = after
+	if e.answer.Status >= 500 {
+		u.complain("the provider refused a call", "status", x.StatusCode, "code", theirs.Code, "model", c.spec.Model,
+			"attempt", c.attempts, "provider_request", x.Header.Get("X-Request-Id"))
+	}
+	switch {
+	case e.answer.NoRetry:
+	case x.Header.Get("X-Should-Retry") == "false":
+		e.answer.NoRetry = true
+	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode >= 500:
+		if told {
+			after += rand.N(after/4 + time.Millisecond)
+		} else {
+			after = backoff(c.attempts)
+		}
+		return &job.RetryError{Err: e, After: after}
+	case theirs.Message != "" && len(body) <= maxRefusal:
+		e.verbatim = body
+	}
+	return e
+}
+
+// explain says what callers are told of a refusal.
+func explain(status int, theirs theirError) *providerError {
+	switch {
+	case theirs.Code == "insufficient_quota" || theirs.Type == "insufficient_quota":
+		e := failed(http.StatusBadGateway, "account", "The provider refuses the server's account.", nil)
+		e.answer.NoRetry = true
+		return e
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		// Told as a 401, it would be taken for the caller's own key.
+		e := failed(http.StatusBadGateway, "key", "The provider refuses the server's key.", nil)
+		e.answer.NoRetry = true
+		return e
+	case status == http.StatusTooManyRequests:
+		e := failed(http.StatusServiceUnavailable, "rate_limited", "The upstream provider's rate limit is reached. Please retry later.", nil)
+		e.answer.Type = transport.Overloaded
+		return e
+	case status == http.StatusServiceUnavailable || status == 529:
+		e := failed(http.StatusServiceUnavailable, "overloaded", "The upstream provider is overloaded. Please retry later.", nil)
+		e.answer.Type = transport.Overloaded
+		return e
+	case status == http.StatusGatewayTimeout:
+		return failed(http.StatusGatewayTimeout, "timeout", "The upstream provider did not answer in time.", nil)
+	case status >= 400 && status < 500:
+		e := &providerError{answer: &transport.Error{Status: status, Type: transport.InvalidRequest, Code: theirs.Code, Param: theirs.Param, Message: theirs.Message}}
+		if theirs.Message == "" {
+			e.answer.Code, e.answer.Message = "upstream_refused", "The upstream provider refused the request."
+		}
+		return e
+	default:
+		return failed(http.StatusBadGateway, "error", "The upstream provider had an error.", nil)
+	}
+}
+
+// theirError is an error in OpenAI's shape. What has another type is left out.
+type theirError struct{ Message, Type, Param, Code string }
+
+func parseError(body []byte) theirError {
+	var v struct {
+		Error map[string]any `json:"error"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return theirError{}
+	}
+	text := func(key string) string {
+		s, _ := v.Error[key].(string)
+		return s
+	}
+	return theirError{text("message"), text("type"), text("param"), text("code")}
+}
+
+// maxHint bounds what a provider may ask for.
+const maxHint = 24 * time.Hour
+
+// retryAfter reads how long the provider asks to wait: retry-after-ms, or
+// Retry-After in seconds or as a date.
+func retryAfter(h http.Header, now time.Time) (wait time.Duration, told bool) {
+	for _, v := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		text := strings.TrimSpace(h.Get(v.name))
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 {
+			return time.Duration(math.Min(n*float64(v.unit), float64(maxHint))), true
+		}
+	}
+	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		return min(max(at.Sub(now), 0), maxHint), true
+	}
+	return 0, false
+}
+
+// backoff is the wait after an attempt that failed without a hint.
+func backoff(attempts int) time.Duration {
+	base := min(500*time.Millisecond<<min(attempts-1, 4), 8*time.Second)
+	return base + rand.N(base/2)
+}
+
+var (
+	errNotJSON = errors.New("the answer is not a JSON object")
+	errNoReply = errors.New("the answer has no choices")
+)
+
+// checkAnswer returns an answer in one piece without an "error" that is null,
+// which clients take for a failure, and its usage.
+func checkAnswer(body []byte) ([]byte, job.Usage, error) {
+	if !json.Valid(body) || !isObject(body[skipSpace(body, 0):]) {
+		return nil, job.Usage{}, broken(errNotJSON)
+	}
+	var usage job.Usage
+	var wrong []byte
+	for f := range fields(body) {
+		switch string(f.key) {
+		case "usage":
+			usage = parseUsage(body[f.value:f.end], usage)
+		case "error":
+			wrong = body[f.value:f.end]
+		}
+	}
+	if wrong != nil && !isNull(wrong) {
+		return nil, usage, inStream(body)
+	}
+	return without(body, isNullError(body)), usage, nil
+}
+
+// isNullError drops a key "error" that says there is none.
+func isNullError(text []byte) func(field) bool {
+	return func(f field) bool { return string(f.key) == "error" && isNull(text[f.value:f.end]) }
+}
+
+// inStream is an error that came with a status of success.
+func inStream(body []byte) error {
+	theirs := parseError(body)
+	message := "The upstream provider failed."
+	if theirs.Message != "" {
+		message = fmt.Sprintf("The upstream provider failed: %.500s", theirs.Message)
+	}
+	return failed(http.StatusBadGateway, "error", message, nil)
+}
+
+// parseUsage reads a usage object; what is not one leaves the usage as it was.
+func parseUsage(value []byte, usage job.Usage) job.Usage {
+	var v struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	}
+	const most = 1 << 40 // more is nonsense, which the ledger would refuse
+	if !isObject(value) || json.Unmarshal(value, &v) != nil || v.Prompt < 0 || v.Completion < 0 || v.Prompt > most || v.Completion > most {
+		return usage
+	}
+	used := job.Used(v.Prompt, v.Completion)
+	used.FirstByte = usage.FirstByte
+	return used
+}
