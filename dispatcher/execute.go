@@ -1,0 +1,163 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/ledger"
+)
+
+// execute makes one attempt of a submitted job in the pool, and does what follows
+// from it, whichever way the function ends.
+func (d *Dispatcher) execute(t *task) {
+	r := job.Result{Err: ErrGoexit, Wait: t.wait, Attempts: int(t.attempt)}
+	ctx, cancel := d.runContext(t)
+	defer func() {
+		if p := recover(); p != nil {
+			r.Value, r.Usage, r.Err = nil, job.Usage{}, newPanicError(p)
+		}
+		if cancel != nil {
+			cancel(nil)
+		}
+		if !d.concluded(t, &r) {
+			d.deliver(t, r)
+		}
+	}()
+	if why := d.begin(ctx, t); why != nil {
+		r.Usage.Known, r.Err = job.NotSent, why
+		return
+	}
+	r.Value, r.Usage, r.Err = t.f(ctx)
+}
+
+// begin refuses an attempt that nobody wants any more by the time its grant comes:
+// the grant goes back.
+func (d *Dispatcher) begin(ctx context.Context, t *task) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if t.ctx.Err() != nil || d.base.Err() == nil {
+		return context.Cause(ctx)
+	}
+	d.mu.Lock()
+	shed := d.shedError(Closing, t.Class, t.Tenant, t.Cost)
+	d.mu.Unlock()
+	d.observeShed(t, shed)
+	return shed
+}
+
+// runContext is the caller's context, which also ends when the dispatcher gives
+// up draining or the ticket is cancelled.
+func (d *Dispatcher) runContext(t *task) (context.Context, context.CancelCauseFunc) {
+	if t.ctx.Done() == nil && t.turn != nil {
+		return uncancelled{t.ctx, d.base}, nil
+	}
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	d.mu.Lock()
+	t.cancel = cancel
+	d.live[t] = struct{}{}
+	why := t.cancelled
+	d.mu.Unlock()
+	if why == nil && d.base.Err() != nil {
+		why = errStopped
+	}
+	if why != nil {
+		cancel(why)
+	}
+	return ctx, cancel
+}
+
+// uncancelled has the values of a context that never ends, and ends with base.
+type uncancelled struct {
+	context.Context
+	base context.Context
+}
+
+func (c uncancelled) Done() <-chan struct{} { return c.base.Done() }
+func (c uncancelled) Err() error            { return c.base.Err() }
+
+// concluded settles an attempt. It reports whether the job goes back for another
+// one; otherwise it has ended.
+func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
+	var room []ledger.Final
+	if d.direct {
+		room = t.final[:]
+	}
+	u := unsettled{ledger.Settlement{ID: t.id(), Final: final(room, t.charges, r.Usage), Cancel: r.Usage.Known == job.NotSent}, t.charges}
+	if !r.Usage.FirstByte.IsZero() {
+		u.Counted = max(r.Usage.FirstByte.Sub(d.start)-t.asked, time.Microsecond)
+	}
+	d.settle(t, &u)
+
+	after, retryable := retryAfter(r.Err)
+	if !retryable && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 && d.waiting.Load() == 0 {
+		// Nobody else knows of the job, and nobody waits for what it frees.
+		t.state = done
+		d.release()
+		d.observeEnd(t, r)
+		return false
+	}
+	d.mu.Lock()
+	if t.cancel != nil {
+		delete(d.live, t)
+		t.cancel = nil
+	}
+	if len(d.leased) > 0 {
+		delete(d.leased, t)
+	}
+	if u.Counted > 0 {
+		d.guard.add(u.Counted)
+		d.measured.Store(int64(d.guard.p999()))
+	}
+	if d.waiting.Load() > 0 {
+		if t.period == d.periods[t.Class] {
+			d.queue.Settled(t.Tenant, t.Class, spent(t, r.Usage)-t.Cost)
+		}
+		if d.direct {
+			d.came(&u)
+		}
+	}
+	again = retryable && d.retry(t, after)
+	if again {
+		t.usage = r.Usage
+	} else {
+		d.finish(t)
+	}
+	d.mu.Unlock()
+	d.release()
+	if !again && t.turn != nil {
+		d.observeEnd(t, r)
+	}
+	return again
+}
+
+func retryAfter(err error) (time.Duration, bool) {
+	if err == nil {
+		return 0, false
+	}
+	var retry *job.RetryError
+	if !errors.As(err, &retry) {
+		return 0, false
+	}
+	return max(retry.After, 0), true
+}
+
+// retry sends a job back for another attempt, if it has one left and time for it.
+func (d *Dispatcher) retry(t *task, after time.Duration) bool {
+	now := d.now()
+	if int(t.attempt) >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil || after >= t.deadline-now {
+		return false
+	}
+	t.attempt++
+	d.waiting.Add(1)
+	if after > 0 {
+		t.state = paused
+		d.watch(t, now+after)
+		return true
+	}
+	d.push(t)
+	d.watch(t, t.deadline)
+	return true
+}

@@ -1,0 +1,208 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/paceline-go/paceline/ledger"
+)
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	maxBackoff   = 2 * time.Second
+	// releasePoll is how often a job asks again that waits for a call in flight
+	// to end: another process may have ended one.
+	releasePoll = 250 * time.Millisecond
+)
+
+var (
+	errDecisions = errors.New("dispatcher: the ledger did not decide every request")
+	errRefused   = errors.New("dispatcher: the ledger knows this job's id from before; give every job its own")
+)
+
+// reserver is the goroutine that asks a ledger which may block. There is one
+// batch on its way at a time; what comes meanwhile makes the next one larger.
+func (d *Dispatcher) reserver(ctx context.Context, pool *errgroup.Group) {
+	for {
+		select {
+		case batch := <-d.asks:
+			d.ask(ctx, batch, d.now(), pool)
+			d.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask reserves for a batch, and starts what was granted. It reports whether
+// anybody is left waiting.
+func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration, pool *errgroup.Group) bool {
+	requests := d.requests[:0]
+	guard := d.guardTime()
+	for _, t := range batch {
+		requests = append(requests, ledger.Request{ID: t.id(), Charges: t.charges, Guard: guard})
+	}
+	d.requests = requests
+	if !d.direct {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.cfg.LedgerTimeout)
+		defer cancel()
+	}
+	decisions, err := d.cfg.Ledger.Reserve(ctx, requests)
+	if err == nil && len(decisions) != len(batch) {
+		err = errDecisions
+	}
+	d.called("reserve", asked, err)
+
+	started := batch[:0:len(batch)]
+	var over []*task
+	var whys []error
+	now := asked
+	if !d.direct {
+		now = d.now()
+	}
+	d.mu.Lock()
+	d.asking = false
+	d.rate.pass(now)
+	if err != nil {
+		d.away(now)
+	} else {
+		d.backoff = 0
+	}
+	stopped, short := d.base.Err() != nil, err != nil
+	for i, t := range batch {
+		t.asked = asked
+		if stopped && t.cancelled == nil {
+			t.cancelled = d.shedError(Closing, t.Class, t.Tenant, t.Cost)
+		}
+		if err != nil {
+			t.unsure = true
+			d.back(t, now, "", true, now)
+		} else if why, ran := d.decided(t, decisions[i], now); ran {
+			started = append(started, t)
+			continue
+		} else if why != nil && t.cancelled == nil {
+			t.cancelled = why
+		} else {
+			short = short || decisions[i].Outcome == ledger.Denied
+		}
+		d.running.Add(-1)
+		if t.cancelled != nil {
+			over, whys = append(over, t), append(whys, t.cancelled)
+			d.queue.Remove(&t.Job)
+			d.timers.remove(t)
+			d.waiting.Add(-1)
+			d.finish(t)
+		}
+	}
+	left := d.waiting.Load() > 0
+	d.rate.look(now, short, d.queue.Len() > 0)
+	d.mu.Unlock()
+	for i, t := range over {
+		d.gone(t, whys[i])
+	}
+	for _, t := range started {
+		d.launch(t, pool)
+	}
+	return left
+}
+
+// decided acts on one decision. It reports whether the job runs; an error ends it.
+func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (error, bool) {
+	switch dec.Outcome {
+	case ledger.Granted:
+		if t.cancelled != nil {
+			d.back(t, now, "", true, now)
+			t.unsure = true // so that the grant goes back
+			return nil, false
+		}
+		t.unsure, t.period = false, d.periods[t.Class]
+		d.queue.Granted(&t.Job)
+		d.timers.remove(t)
+		d.waiting.Add(-1)
+		d.rate.granted(t.Cost)
+		t.state, t.wait = running, now-t.Arrived
+		d.lease(t)
+		return nil, true
+	case ledger.Denied:
+		wait := dec.Wait
+		if dec.Limit.Unit == ledger.InFlight {
+			wait = min(wait, releasePoll)
+		}
+		until := now + wait
+		if _, ok := d.freed[dec.Limit.Key]; ok {
+			until = now // something came back while we asked
+		}
+		d.back(t, now, dec.Limit.Key, dec.Limit.Own, until)
+		return nil, false
+	case ledger.TooLarge:
+		d.back(t, now, "", true, now)
+		e := &TooLargeError{Limit: dec.Limit}
+		for _, c := range t.charges {
+			if c.Limit == dec.Limit {
+				e.Charge = c.Amount
+			}
+		}
+		return e, false
+	default:
+		d.back(t, now, "", true, now)
+		return errRefused, false
+	}
+}
+
+// back returns a job to its place in the queue.
+func (d *Dispatcher) back(t *task, now time.Duration, limit string, own bool, until time.Duration) {
+	t.state = queued
+	d.queue.Denied(&t.Job, limit, own, until)
+	if t.deadline <= now && t.cancelled == nil {
+		t.cancelled = d.expired(t)
+		return
+	}
+	d.watch(t, t.deadline)
+}
+
+// away pauses reservations while the ledger does not answer, longer each time.
+func (d *Dispatcher) away(now time.Duration) {
+	d.backoff = min(max(2*d.backoff, firstBackoff), maxBackoff)
+	d.pause = now + d.backoff/2 + rand.N(d.backoff/2)
+}
+
+// launch runs a granted job: in the pool, or where somebody waits for its turn.
+func (d *Dispatcher) launch(t *task, pool *errgroup.Group) {
+	if o := d.cfg.Observer; o != nil {
+		o.Started(&t.spec, t.wait)
+	}
+	if t.turn != nil {
+		t.turn <- nil
+		return
+	}
+	pool.Go(func() error { d.execute(t); return nil })
+}
+
+// called tells the observer and the log about a call of the ledger. A ledger that
+// never blocks is not worth a measurement.
+func (d *Dispatcher) called(op string, since time.Duration, err error) {
+	if err != nil {
+		d.complain(op, err)
+	}
+	if o := d.cfg.Observer; o != nil && !d.direct {
+		o.LedgerCalled(op, d.now()-since, err)
+	}
+}
+
+// complain logs that the ledger fails, at most once in a second.
+func (d *Dispatcher) complain(op string, err error) {
+	now := int64(d.now())
+	last := d.complained.Load()
+	if last != 0 && now-last < int64(time.Second) || !d.complained.CompareAndSwap(last, now) {
+		return
+	}
+	d.cfg.Logger.Warn("the ledger does not answer; jobs wait", "op", op, "error", err)
+}
+
+// guardTime is the guard that this process measured.
+func (d *Dispatcher) guardTime() time.Duration { return time.Duration(d.measured.Load()) }

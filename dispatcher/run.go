@@ -1,0 +1,252 @@
+package dispatcher
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/paceline-go/paceline/job"
+)
+
+// errStopped is the cause of the contexts of running jobs that are cut off.
+var errStopped = errors.New("dispatcher: stopped before the job was done")
+
+// ErrRunning is returned by a second Run.
+var ErrRunning = errors.New("dispatcher: already run")
+
+// maxBatch is how many reservations go to the ledger in one call.
+const maxBatch = 64
+
+// Run is the dispatcher goroutine; it returns when all that it started is gone.
+// When ctx ends it stops at once, as Shutdown does with a context that has ended:
+// what waits is shed and what runs is cancelled and waited for. It returns nil
+// after Shutdown, and otherwise ctx's error. A dispatcher runs once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	if !d.started.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer close(d.ended)
+	defer d.stop()
+
+	// helpers end when the dispatcher has drained, not when ctx does.
+	helpers, stopHelpers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHelpers()
+	var background errgroup.Group
+	var pool errgroup.Group // acquire bounds it
+	if !d.direct {
+		background.Go(func() error { d.reserver(helpers, &pool); return nil })
+	}
+	background.Go(func() error { d.settler.run(helpers); return nil })
+	background.Go(func() error { d.renewer(helpers); return nil })
+	abandoned := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(abandoned); d.abandon() })
+	defer func() {
+		if !stop() {
+			<-abandoned
+		}
+	}()
+
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	armed := never
+	for {
+		// A timer that rings too early costs a look; setting it at every job
+		// would cost more.
+		if next := d.round(&pool); next < armed {
+			armed = next
+			timer.Reset(max(next-d.now(), 0))
+		}
+		select {
+		case <-d.wake:
+		case <-timer.C:
+			armed = never
+		case <-d.drained:
+			_ = pool.Wait()
+			stopHelpers()
+			_ = background.Wait()
+			return ctx.Err()
+		}
+	}
+}
+
+// round does everything that can be done now: jobs whose time is up leave, and
+// as many as there are workers for ask for their budget. It returns when to look
+// again.
+func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
+	for {
+		var late []*task
+		var whys []error
+		d.mu.Lock()
+		now := d.now()
+		for len(d.timers) > 0 && d.timers[0].at <= now {
+			t := d.timers[0]
+			switch {
+			case t.state == paused && now < t.deadline:
+				d.push(t)
+				d.watch(t, t.deadline)
+				continue
+			case t.state == reserving:
+				d.watch(t, never) // see back
+				continue
+			}
+			whys = append(whys, d.expired(t))
+			d.leave(t)
+			late = append(late, t)
+		}
+		batch := d.pick(now)
+		for _, t := range d.fresh {
+			if t.state == queued && t.timer == 0 {
+				d.watch(t, t.deadline)
+			}
+		}
+		clear(d.fresh)
+		d.fresh = d.fresh[:0]
+		d.next = d.wakeAt(now)
+		next := d.next
+		d.mu.Unlock()
+		for i, t := range late {
+			d.gone(t, whys[i])
+		}
+		if len(batch) == 0 {
+			return next
+		}
+		if !d.direct {
+			d.asks <- batch // never more than one: see asking
+			return next
+		}
+		if !d.ask(context.Background(), batch, now, pool) {
+			return next
+		}
+	}
+}
+
+// pick takes the jobs out of the queue that may ask for their budget now. Each
+// holds a worker from here on.
+func (d *Dispatcher) pick(now time.Duration) []*task {
+	if d.asking || now < d.pause {
+		return nil
+	}
+	batch := d.batch[:0]
+	if !d.direct {
+		batch = nil // the one before may still be in the reserver's hands
+	}
+	clear(d.freed)
+	for len(batch) < maxBatch {
+		worst := job.Classes - 1
+		if !d.acquire(worst) {
+			if worst = urgent; !d.acquire(worst) {
+				d.rate.look(now, true, d.queue.Len() > len(batch))
+				break
+			}
+		}
+		j := d.queue.Next(now, worst)
+		if j == nil {
+			d.running.Add(-1)
+			d.closeIfDrained() // who ended meanwhile saw us running
+			break
+		}
+		t := j.Value.(*task)
+		t.state = reserving
+		batch = append(batch, t)
+	}
+	d.asking = len(batch) > 0 && !d.direct
+	if d.direct {
+		d.batch = batch
+	}
+	return batch
+}
+
+// wakeAt is when the dispatcher goroutine has to look again by itself.
+func (d *Dispatcher) wakeAt(now time.Duration) time.Duration {
+	next := never
+	if len(d.timers) > 0 {
+		next = d.timers[0].at
+	}
+	if d.running.Load() >= int64(d.cfg.Workers) || d.asking {
+		return next // whoever ends that wakes us
+	}
+	if now < d.pause {
+		return min(next, d.pause)
+	}
+	if at, ok := d.queue.Wake(); ok {
+		next = min(next, at)
+	}
+	return next
+}
+
+// watch sets the job's timer.
+func (d *Dispatcher) watch(t *task, at time.Duration) {
+	t.at = at
+	if t.timer > 0 {
+		heap.Fix(&d.timers, t.timer-1)
+		return
+	}
+	heap.Push(&d.timers, t)
+}
+
+// Shutdown stops taking jobs, waits until those it has are done, and returns nil.
+// When ctx ends first, what waits is shed, the contexts of what runs end, and
+// ctx's error is returned without waiting further: Run returns when all are gone.
+// It may be called again, and before Run.
+func (d *Dispatcher) Shutdown(ctx context.Context) error {
+	d.close()
+	d.closeIfDrained()
+	if !d.started.Load() {
+		d.abandon()
+		return nil
+	}
+	d.look()
+	select {
+	case <-d.drained:
+	case <-ctx.Done():
+		d.abandon()
+		return context.Cause(ctx)
+	}
+	select {
+	case <-d.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close stops taking jobs. Whoever was let in before is waiting when it returns.
+func (d *Dispatcher) close() {
+	d.mu.Lock()
+	d.closing.Store(true)
+	d.mu.Unlock()
+}
+
+// abandon sheds what waits and ends the contexts of what runs. What is reserving
+// is shed when the ledger's answer comes.
+func (d *Dispatcher) abandon() {
+	d.close()
+	d.stop()
+	var shed []*task
+	var whys []error
+	var cancels []context.CancelCauseFunc
+	d.mu.Lock()
+	for _, t := range slices.Concat(d.timers, d.fresh) { // who is queued or paused is in one of them
+		if t.state != queued && t.state != paused {
+			continue
+		}
+		shed, whys = append(shed, t), append(whys, d.shedError(Closing, t.Class, t.Tenant, t.Cost))
+		d.leave(t)
+	}
+	for t := range d.live {
+		cancels = append(cancels, t.cancel)
+	}
+	d.mu.Unlock()
+	d.closeIfDrained()
+	for _, cancel := range cancels {
+		cancel(errStopped)
+	}
+	for i, t := range shed {
+		d.gone(t, whys[i])
+	}
+	d.look()
+}
