@@ -341,6 +341,25 @@ func TestRetryAfterIsTheTrueWait(t *testing.T) {
 	})
 }
 
+// When it is workers that are short, not budget, the hint is true as well.
+func TestRetryAfterOfBusyWorkers(t *testing.T) {
+	ways(t, func(t *testing.T, _ *audit, l ledger.Ledger) {
+		d := open(t, dispatcher.Config{Ledger: l, Workers: 2, UrgentWorkers: -1, MaxQueue: 100, MaxWait: 10 * time.Minute})
+		f := func(context.Context) (any, job.Usage, error) { time.Sleep(time.Second); return nil, job.Used(7, 0), nil }
+		for range 100 {
+			must(t, d, spec("t", job.Free, 7), f)
+		}
+		time.Sleep(20500 * time.Millisecond)
+		for d.Stats().Waiting[5] < 100 {
+			must(t, d, spec("t", job.Free, 7), f)
+		}
+		if e := shed(t, d, spec("t", job.Free, 7)); e.RetryAfter < 45*time.Second || e.RetryAfter > 56*time.Second {
+			t.Errorf("hint %v, and two of 100 jobs go in a second", e.RetryAfter)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // A wait that can not end before the deadline is refused at once, and one that can
 // is not.
 func TestHopeless(t *testing.T) {

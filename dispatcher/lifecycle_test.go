@@ -352,6 +352,46 @@ func TestStartStop(t *testing.T) {
 	}
 }
 
+// Whenever it comes, the end reaches every job: none is left to run for ever that
+// was on its way from its grant to its start.
+func TestStopReachesEveryJob(t *testing.T) {
+	for i := range 1000 {
+		var l ledger.Ledger = ledger.NewMemory()
+		if i%2 == 0 {
+			l = struct{ ledger.Ledger }{l} // may block
+		}
+		d := create(t, dispatcher.Config{Ledger: l})
+		ctx, stop := context.WithCancel(context.Background())
+		f := func(ctx context.Context) (any, job.Usage, error) {
+			<-ctx.Done()
+			return nil, job.Usage{}, ctx.Err()
+		}
+		var parts sync.WaitGroup
+		parts.Go(func() { _ = d.Run(ctx) })
+		for range 2 {
+			parts.Go(func() {
+				for range rand.IntN(50) {
+					runtime.Gosched()
+				}
+				if k, err := d.Submit(context.Background(), spec("t", job.Paid, 1), f); err == nil {
+					<-k.Result()
+				}
+			})
+			parts.Go(func() {
+				for range rand.IntN(50) {
+					runtime.Gosched()
+				}
+				_, _ = dispatcher.Do(context.Background(), d, spec("t", job.Paid, 1), f)
+			})
+		}
+		for range rand.IntN(50) {
+			runtime.Gosched()
+		}
+		stop()
+		parts.Wait()
+	}
+}
+
 // hellofresh/health-go#224, google/cadvisor#2549: results that nobody read held
 // goroutines. TestMain looks for those.
 func TestUnreadTickets(t *testing.T) {

@@ -113,7 +113,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 }
 
 // Charges returns what one attempt of the job takes from which limits. An output
-// that nobody declared is lowered so that the job fits, to no less than 1 token.
+// that nobody declared is lowered so that the charge fits, to no less than 1 token.
 func (p *Plan) Charges(s *job.Spec, e job.Estimate) ([]ledger.Charge, error) {
 	if p.models != nil && !p.models[s.Model] {
 		return nil, fmt.Errorf("%w %.64q", ErrUnknownModel, s.Model)
@@ -187,30 +187,26 @@ func (r *Rule) name(all []string, each Each, one string) string {
 	return fmt.Sprintf("%q", all)
 }
 
-// charges says what each limit is charged for a call as estimated.
+// charges says what each limit is charged for a call as estimated. An output that
+// nobody declared is lowered limit by limit: a tenant's small budget is no reason
+// to charge the account less than the provider will.
 func charges(limits []*ledger.Limit, e job.Estimate) []ledger.Charge {
-	output := e.Output
-	if !e.Declared && output > 0 {
-		for _, l := range limits {
-			switch l.Unit {
-			case ledger.Tokens:
-				output = min(output, l.Largest()-e.Input)
-			case ledger.OutputTokens:
-				output = min(output, l.Largest())
-			}
-		}
-		output = max(output, 1)
-	}
 	out := make([]ledger.Charge, len(limits))
 	for i, l := range limits {
+		output := func(beside int64) int64 {
+			if e.Declared || e.Output == 0 {
+				return e.Output
+			}
+			return max(min(e.Output, l.Largest()-beside), 1)
+		}
 		out[i] = ledger.Charge{Limit: l, Amount: 1}
 		switch l.Unit {
 		case ledger.Tokens:
-			out[i].Amount = e.Input + output
+			out[i].Amount = e.Input + output(e.Input)
 		case ledger.InputTokens:
 			out[i].Amount = e.Input
 		case ledger.OutputTokens:
-			out[i].Amount = output
+			out[i].Amount = output(0)
 		}
 	}
 	return out

@@ -93,8 +93,8 @@ func TestCharges(t *testing.T) {
 	}{
 		{"declared", job.Estimate{Input: 10, Output: 500, Declared: true}, []int64{510, 1, 1, 10, 500}},
 		{"a declared cap is not lowered", job.Estimate{Input: 10, Output: 4096, Declared: true}, []int64{4106, 1, 1, 10, 4096}},
-		{"a default is lowered to fit the tightest", job.Estimate{Input: 1_500, Output: 4096}, []int64{2000, 1, 1, 1500, 500}},
-		{"never to 0", job.Estimate{Input: 5_000, Output: 512}, []int64{5001, 1, 1, 5000, 1}},
+		{"a default is lowered to fit each limit", job.Estimate{Input: 1_500, Output: 4096}, []int64{2000, 1, 1, 1500, 1000}},
+		{"never to 0", job.Estimate{Input: 5_000, Output: 512}, []int64{5001, 1, 1, 5000, 512}},
 		{"embeddings have no output", job.Estimate{Input: 70}, []int64{70, 1, 1, 70, 0}},
 	} {
 		charges, err := p.Charges(&job.Spec{Model: "m"}, c.e)

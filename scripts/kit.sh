@@ -8,7 +8,7 @@ addr=${KIT_ADDR:-127.0.0.1:18080}
 bin=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$bin"' EXIT
 go build -o "$bin/demo-server" ./cmd/demo-server
-"$bin/demo-server" -addr "$addr" -tpm 10000000 -rpm 10000 -tenants none -faults &
+"$bin/demo-server" -addr "$addr" -tpm 10000000 -rpm 10000 -tenant none -tenant-default 0 -faults &
 server=$!
 for _ in $(seq 100); do
   if curl -fs "http://$addr/healthz" >/dev/null 2>&1; then break; fi

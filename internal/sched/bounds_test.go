@@ -128,8 +128,8 @@ func TestTagsDoNotDrift(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	weight := int64(math.MaxInt64)
 	q := New(Config{AgingStep: math.MaxInt64 / 10, AgedShare: math.MinInt64, Weight: func(string) int64 { return weight }})
-	for i := range 20 {
-		q.Push(&Job{Class: i * 1000, Cost: math.MaxInt64 - int64(i), Arrived: time.Duration(i - 10)})
+	for i := range 40 {
+		q.Push(&Job{Tenant: "ab"[i%2:], Class: i * 1000, Cost: math.MaxInt64 - int64(i), Arrived: time.Duration(i - 10)})
 	}
 	for i := range 40 {
 		j := q.Next(math.MaxInt64/2, i)
@@ -137,13 +137,20 @@ func TestExtremes(t *testing.T) {
 		case j == nil:
 		case i%2 == 0:
 			q.Granted(j)
-			q.Settled("", j.Class, math.MinInt64)
-			q.Settled("", j.Class, math.MaxInt64)
+			q.Settled(j.Tenant, j.Class, math.MinInt64)
+			q.Settled(j.Tenant, j.Class, math.MaxInt64)
+			if f := q.classes[clamp(j.Class)].flows[j.Tenant]; f != nil && f.finish < tags(maxCost, maxWeight) {
+				t.Fatalf("a debt of 2^40 tokens: the tag is %d", f.finish)
+			}
 		default:
 			q.Denied(j, "", i%3 == 0, math.MaxInt64)
 		}
 		weight = -weight
-		q.Ahead(i, "")
+		for _, tenant := range []string{"ab", "b", "new"} {
+			if n := q.Ahead(i, tenant); n < 0 || n > q.Backlog(9)+40*maxCost {
+				t.Fatalf("%d tokens ahead", n)
+			}
+		}
 		if err := q.check(); err != nil {
 			t.Fatal(err)
 		}

@@ -51,6 +51,22 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// A parked tenant's new job starts where the class is by now.
+func TestAheadOfParkedTenant(t *testing.T) {
+	q := sched.New(sched.Config{})
+	q.Push(&sched.Job{Tenant: "parked", Class: 5, Cost: 100})
+	q.Denied(q.Next(0, 9), "own", true, time.Hour)
+	for range 20 {
+		q.Push(&sched.Job{Tenant: "a", Class: 5, Cost: 100})
+	}
+	for range 10 {
+		q.Granted(q.Next(0, 9))
+	}
+	if got := q.Ahead(5, "parked"); got != 200 {
+		t.Errorf("%d tokens ahead, want its own 100 and 100", got)
+	}
+}
+
 // Ahead is compared with what really goes first.
 func TestAheadIsTheTrueWait(t *testing.T) {
 	seed := rand.Uint64()
