@@ -37,6 +37,9 @@ func (d *Dispatcher) cancelTask(t *task, why error) bool {
 
 // leave takes a waiting job out of the queue for good.
 func (d *Dispatcher) leave(t *task) {
+	if t.state == paused {
+		d.paused[t.Class]--
+	}
 	d.queue.Remove(&t.Job)
 	d.timers.remove(t)
 	d.waiting.Add(-1)
@@ -46,10 +49,6 @@ func (d *Dispatcher) leave(t *task) {
 // finish makes the job's last change of state.
 func (d *Dispatcher) finish(t *task) {
 	t.state = done
-	if t.unsure {
-		// An ask whose answer was lost may have been granted.
-		d.settler.add(cancelled(t))
-	}
 	d.closeIfDrained()
 }
 

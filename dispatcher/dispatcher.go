@@ -61,6 +61,7 @@ type Dispatcher struct {
 	guard   guard
 	groups  map[groupKey]group
 	periods [job.Classes]uint64 // how often jobs began to wait: fairness is of one such period
+	paused  [job.Classes]int    // jobs between two attempts
 	freed   map[string]struct{} // limits on which something came back since the last batch was picked
 	live    map[*task]struct{}  // running jobs whose contexts can be ended
 	leased  map[*task]struct{}  // running jobs that hold a lease

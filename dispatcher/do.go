@@ -46,6 +46,9 @@ func Do[T any](ctx context.Context, d *Dispatcher, s job.Spec, f func(context.Co
 
 // await waits for the job's turn. An error says that it will not come.
 func (d *Dispatcher) await(t *task) error {
+	if t.ctx.Done() == nil {
+		return <-t.turn
+	}
 	select {
 	case err := <-t.turn:
 		return err
@@ -61,7 +64,8 @@ func (d *Dispatcher) await(t *task) error {
 // attempt makes one attempt on the caller's goroutine; again says that the job is
 // back in the queue.
 func attempt[T any](d *Dispatcher, t *task, f func(context.Context) (T, job.Usage, error)) (v T, again bool, err error) {
-	r := job.Result{Err: ErrGoexit, Wait: t.wait, Attempts: int(t.attempt)}
+	r := &t.result
+	*r = job.Result{Err: ErrGoexit, Wait: t.wait, Attempts: t.attempt}
 	ctx, cancel := d.runContext(t)
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,7 +74,7 @@ func attempt[T any](d *Dispatcher, t *task, f func(context.Context) (T, job.Usag
 		if cancel != nil {
 			cancel(nil)
 		}
-		again = d.concluded(t, &r)
+		again = d.concluded(t, r)
 		err = r.Err
 	}()
 	if why := d.begin(ctx, t); why != nil {
@@ -96,7 +100,9 @@ func (d *Dispatcher) grantNow(t *task) bool {
 	t.request[0].Guard = d.guardTime()
 	decisions, err := d.cfg.Ledger.Reserve(context.Background(), t.request[:])
 	if err != nil || len(decisions) != 1 || decisions[0].Outcome != ledger.Granted {
-		t.unsure = err != nil
+		if err != nil {
+			d.giveBack(t)
+		}
 		d.release()
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 // execute makes one attempt of a submitted job in the pool, and does what follows
 // from it, whichever way the function ends.
 func (d *Dispatcher) execute(t *task) {
-	r := job.Result{Err: ErrGoexit, Wait: t.wait, Attempts: int(t.attempt)}
+	r := job.Result{Err: ErrGoexit, Wait: t.wait, Attempts: t.attempt}
 	ctx, cancel := d.runContext(t)
 	defer func() {
 		if p := recover(); p != nil {
@@ -51,6 +51,9 @@ func (d *Dispatcher) begin(ctx context.Context, t *task) error {
 // runContext is the caller's context, which also ends when the dispatcher gives
 // up draining or the ticket is cancelled.
 func (d *Dispatcher) runContext(t *task) (context.Context, context.CancelCauseFunc) {
+	if t.ctx == context.Background() && t.turn != nil {
+		return d.base, nil
+	}
 	if t.ctx.Done() == nil && t.turn != nil {
 		return uncancelled{t.ctx, d.base}, nil
 	}
@@ -147,13 +150,15 @@ func retryAfter(err error) (time.Duration, bool) {
 // retry sends a job back for another attempt, if it has one left and time for it.
 func (d *Dispatcher) retry(t *task, after time.Duration) bool {
 	now := d.now()
-	if int(t.attempt) >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil || after >= t.deadline-now {
+	if t.attempt >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil || after >= t.deadline-now {
 		return false
 	}
 	t.attempt++
+	t.ask++
 	d.waiting.Add(1)
 	if after > 0 {
 		t.state = paused
+		d.paused[t.Class]++
 		d.watch(t, now+after)
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 
 // Observer is told what happens, for metrics and logs. It is called on the
 // goroutine where it happens, never with a lock held, and must be fast and safe
-// for concurrent use.
+// for concurrent use. What it is given it may read until it returns.
 type Observer interface {
 	// Started is called when an attempt was granted and is about to run.
 	Started(s *job.Spec, wait time.Duration)
@@ -23,7 +23,8 @@ type Observer interface {
 
 // Stats is the state of a dispatcher at one time.
 type Stats struct {
-	// Waiting counts the jobs in the queue by class.
+	// Waiting counts the jobs that wait, also those for their next attempt, by
+	// class. Those whose reservation is on its way are in Running as well.
 	Waiting [job.Classes]int
 	// Running counts the jobs that hold a worker.
 	Running int
@@ -37,7 +38,7 @@ func (d *Dispatcher) Stats() Stats {
 	defer d.mu.Unlock()
 	var s Stats
 	for c := range s.Waiting {
-		s.Waiting[c] = d.queue.LenClass(c)
+		s.Waiting[c] = d.queue.LenClass(c) + d.paused[c]
 	}
 	s.Running = int(d.running.Load())
 	s.Settling = d.settler.pending()

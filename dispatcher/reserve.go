@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -80,7 +81,10 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 			t.cancelled = d.shedError(Closing, t.Class, t.Tenant, t.Cost)
 		}
 		if err != nil {
-			t.unsure = true
+			// It may have been granted. A grant that old must not be used, for the
+			// provider would count the call later than the ledger does: it goes
+			// back, and the job asks anew.
+			d.giveBack(t)
 			d.back(t, now, "", true, now)
 		} else if why, ran := d.decided(t, decisions[i], now); ran {
 			started = append(started, t)
@@ -116,11 +120,11 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (e
 	switch dec.Outcome {
 	case ledger.Granted:
 		if t.cancelled != nil {
+			d.giveBack(t)
 			d.back(t, now, "", true, now)
-			t.unsure = true // so that the grant goes back
 			return nil, false
 		}
-		t.unsure, t.period = false, d.periods[t.Class]
+		t.period = d.periods[t.Class]
 		d.queue.Granted(&t.Job)
 		d.timers.remove(t)
 		d.waiting.Add(-1)
@@ -165,6 +169,13 @@ func (d *Dispatcher) back(t *task, now time.Duration, limit string, own bool, un
 	d.watch(t, t.deadline)
 }
 
+// giveBack cancels a reservation that was granted or may have been. The job's next
+// one has another id.
+func (d *Dispatcher) giveBack(t *task) {
+	d.settler.add(cancelled(t))
+	t.ask++
+}
+
 // away pauses reservations while the ledger does not answer, longer each time.
 func (d *Dispatcher) away(now time.Duration) {
 	d.backoff = min(max(2*d.backoff, firstBackoff), maxBackoff)
@@ -180,7 +191,11 @@ func (d *Dispatcher) launch(t *task, pool *errgroup.Group) {
 		t.turn <- nil
 		return
 	}
-	pool.Go(func() error { d.execute(t); return nil })
+	run := func() error { d.execute(t); return nil }
+	// The pool takes its place back only just after the job said that it is done.
+	for !pool.TryGo(run) {
+		runtime.Gosched()
+	}
 }
 
 // called tells the observer and the log about a call of the ledger. A ledger that

@@ -151,6 +151,9 @@ func TestLeavesBetweenAttempts(t *testing.T) {
 					return nil, first, again(test.after) // and then there is no budget left
 				})
 				time.Sleep(500 * time.Millisecond)
+				if s := d.Stats(); s.Waiting != [10]int{1: 1} || s.Running != 0 {
+					t.Errorf("between attempts: %+v", s)
+				}
 				start := time.Now()
 				test.leave(d, k)
 				r := <-k.Result()

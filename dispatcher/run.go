@@ -86,6 +86,7 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 			t := d.timers[0]
 			switch {
 			case t.state == paused && now < t.deadline:
+				d.paused[t.Class]--
 				d.push(t)
 				d.watch(t, t.deadline)
 				continue

@@ -174,69 +174,6 @@ func TestLastSettlements(t *testing.T) {
 	}
 }
 
-// kubernetes/kubernetes#97206, panjf2000/ants#146: seats were lost for ever when
-// handlers panicked, and callers hung when all did at once. sourcegraph/conc#106:
-// the context of a job that panicked lived on.
-func TestPanicsCostNothing(t *testing.T) {
-	flight := &ledger.Limit{Key: "flight", Unit: ledger.InFlight, Amount: 8}
-	ways(t, func(t *testing.T, a *audit, l ledger.Ledger) {
-		d := open(t, dispatcher.Config{Ledger: l, Plan: fixed{wide, flight}, Workers: 8, UrgentWorkers: -1})
-		synctest.Wait()
-		var mu sync.Mutex
-		var contexts []context.Context
-		panics := func(ctx context.Context) (any, job.Usage, error) {
-			mu.Lock()
-			contexts = append(contexts, ctx)
-			mu.Unlock()
-			time.Sleep(time.Millisecond) // so that all of them are running at once
-			panic("boom")
-		}
-		healthy := must(t, d, spec("t", job.Paid, 1), func(ctx context.Context) (any, job.Usage, error) {
-			select {
-			case <-time.After(time.Second):
-				return nil, job.Used(1, 0), nil
-			case <-ctx.Done():
-				return nil, job.Usage{}, ctx.Err()
-			}
-		})
-		var tickets []*dispatcher.Ticket
-		var calls sync.WaitGroup
-		for range 500 {
-			tickets = append(tickets, must(t, d, spec("t", job.Paid, 1), panics))
-			calls.Go(func() {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				var p *dispatcher.PanicError
-				if _, err := dispatcher.Do(ctx, d, spec("t", job.Paid, 1), panics); !errors.As(err, &p) {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		for _, k := range tickets {
-			var p *dispatcher.PanicError
-			if r := <-k.Result(); !errors.As(r.Err, &p) {
-				t.Error(r.Err)
-			}
-		}
-		for _, ctx := range contexts {
-			if ctx.Err() == nil {
-				t.Fatal("the context of a job that panicked is alive")
-			}
-		}
-		if r := <-healthy.Result(); r.Err != nil {
-			t.Errorf("another job was hit: %v", r.Err)
-		}
-		time.Sleep(10 * time.Millisecond)
-		if s := d.Stats(); s != (dispatcher.Stats{}) {
-			t.Errorf("%+v", s)
-		}
-		if n, m := balance(t, a.inner, flight), balance(t, a.inner, wide); n != 0 || m != 1001 {
-			t.Errorf("%d calls are in flight, %d tokens are held", n, m)
-		}
-	})
-}
-
 // What a job frees is for whoever waits, at once, also when it comes back while a
 // denial is on its way.
 func TestRefundWakesTheNext(t *testing.T) {

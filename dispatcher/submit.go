@@ -102,7 +102,7 @@ func (d *Dispatcher) describe(t *task) error {
 		s.ID = newID()
 	}
 	t.Tenant, t.Class = s.Tenant, s.Priority.Class()
-	t.Value, t.attempt = t, 1
+	t.Value, t.attempt, t.ask = t, 1, 1
 	if err := d.estimate(t); err != nil {
 		return err
 	}

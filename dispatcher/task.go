@@ -39,14 +39,15 @@ type task struct {
 	turn    chan error
 
 	state     state
-	attempt   uint32
+	attempt   int
+	ask       uint32        // number of its reservation, part of the id
 	at        time.Duration // when its timer fires
 	timer     int           // place in timers, from 1
 	asked     time.Duration // when the reservation was asked for
 	wait      time.Duration // from arrival to grant
-	unsure    bool          // an ask without an answer may have been granted
 	period    uint64        // of its class in which the queue counted the grant; 0: it did not
 	usage     job.Usage     // of the attempt before
+	result    job.Result    // of the attempt that runs on the caller's goroutine
 	cancelled error         // why it was cancelled while reserving or running
 	cancel    context.CancelCauseFunc
 	stop      func() bool // ends watching ctx; nil when nobody watches
@@ -71,7 +72,7 @@ func (d *Dispatcher) recycle(t *task) {
 	d.tasks.Put(t)
 }
 
-func (t *task) id() ledger.ID { return ledger.ID{Job: t.spec.ID, Attempt: t.attempt} }
+func (t *task) id() ledger.ID { return ledger.ID{Job: t.spec.ID, Attempt: t.ask} }
 
 // Ticket is a submitted job.
 type Ticket struct {
