@@ -10,6 +10,8 @@ import (
 	"github.com/paceline-go/paceline/internal/sched"
 )
 
+var benchShared = []string{"account", "model"}
+
 func heapBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -18,47 +20,120 @@ func heapBytes() uint64 {
 	return m.HeapAlloc
 }
 
-// cost spreads sizes between 100 and about 8,000 tokens, so that the heaps are
-// not filled in order.
-func cost(now time.Duration) int64 { return 100 + int64(uint64(now/1000)*0x9E3779B97F4A7C15>>51) }
+func even(int) int64 { return 800 }
 
-// BenchmarkQueue is the cost of a job (push, next, granted) while a number of
-// others wait: one goes, one comes.
+// mixed is between 100 and about 8,300 tokens, in no order: whoever goes next is
+// somewhere else in memory each time.
+func mixed(i int) int64 { return 100 + int64(uint64(i)*0x9E3779B97F4A7C15>>51) }
+
+// BenchmarkQueue is the cost of one job (push, next, granted) while others wait:
+// one goes, and its tenant sends another. x1000 is that cost relative to a
+// thousand waiting in 80 lanes, in the same run.
 func BenchmarkQueue(b *testing.B) {
-	for _, size := range []struct{ jobs, lanes int }{
-		{1_000, 80}, {1_000_000, 80}, {1_000_000, 1_000_000},
-	} {
-		b.Run(fmt.Sprintf("jobs=%d/lanes=%d", size.jobs, size.lanes), func(b *testing.B) {
-			tenants := make([]string, size.lanes)
-			for i := range tenants {
-				tenants[i] = "tenant-" + strconv.Itoa(i)
-			}
-			shared := []string{"account", "model"}
-			before := heapBytes()
+	for _, sizes := range []struct {
+		name string
+		cost func(int) int64
+	}{{"even", even}, {"mixed", mixed}} {
+		base := 0.0
+		for _, size := range []struct{ jobs, lanes int }{{1000, 80}, {1_000_000, 80}, {1_000_000, 1_000_000}} {
+			b.Run(fmt.Sprintf("%s/jobs=%d/lanes=%d", sizes.name, size.jobs, size.lanes), func(b *testing.B) {
+				turn, bytes := benchQueue(size.jobs, size.lanes, sizes.cost)
+				b.ReportAllocs()
+				for b.Loop() {
+					turn()
+				}
+				ns := float64(b.Elapsed()) / float64(b.N)
+				if size.jobs == 1000 {
+					base = ns
+				}
+				if base > 0 {
+					b.ReportMetric(ns/base, "x1000")
+				}
+				b.ReportMetric(float64(bytes)/float64(size.jobs), "bytes/job")
+			})
+		}
+	}
+}
+
+// benchQueue fills a queue and turns it over until it is steady.
+func benchQueue(jobs, lanes int, cost func(int) int64) (turn func(), bytes uint64) {
+	tenants := make([]string, lanes)
+	for i := range tenants {
+		tenants[i] = "tenant-" + strconv.Itoa(i)
+	}
+	before := heapBytes()
+	q := sched.New(sched.Config{AgingStep: 10 * time.Second})
+	n := 0
+	push := func(j *sched.Job, tenant string) {
+		n++
+		*j = sched.Job{
+			Tenant: tenant, Group: "model", Class: 5, Cost: cost(n),
+			Arrived: time.Duration(n) * time.Microsecond, Shared: benchShared,
+		}
+		q.Push(j)
+	}
+	for i := range jobs {
+		push(new(sched.Job), tenants[i%lanes])
+	}
+	bytes = heapBytes() - before
+	turn = func() {
+		j := q.Next(time.Duration(n)*time.Microsecond, 9)
+		q.Granted(j)
+		push(j, j.Tenant)
+	}
+	for range 2 * lanes {
+		turn()
+	}
+	return turn, bytes
+}
+
+// BenchmarkAlone is a job in an empty queue: a lane, a tenant and a group come
+// and go with it.
+func BenchmarkAlone(b *testing.B) {
+	q := sched.New(sched.Config{AgingStep: 10 * time.Second})
+	j := new(sched.Job)
+	b.ReportAllocs()
+	for b.Loop() {
+		*j = sched.Job{Tenant: "a", Group: "model", Class: 5, Cost: 800, Shared: benchShared}
+		q.Push(j)
+		q.Granted(q.Next(0, 9))
+	}
+}
+
+// BenchmarkBlocked is a look at a queue in which all wait behind one holder.
+func BenchmarkBlocked(b *testing.B) {
+	for _, lanes := range []int{5, 5000, 500_000} {
+		b.Run(fmt.Sprintf("lanes=%d", lanes), func(b *testing.B) {
 			q := sched.New(sched.Config{AgingStep: 10 * time.Second})
-			now := time.Duration(0)
-			push := func(j *sched.Job, tenant string) {
-				now += time.Microsecond
-				*j = sched.Job{Tenant: tenant, Group: "m", Class: 5, Cost: cost(now), Arrived: now, Shared: shared}
-				q.Push(j)
+			for i := range lanes {
+				q.Push(&sched.Job{Tenant: strconv.Itoa(i), Group: "model", Class: 5, Cost: 800, Shared: benchShared})
 			}
-			for i := range size.jobs {
-				push(new(sched.Job), tenants[i%size.lanes])
+			q.Denied(q.Next(0, 9), "account", false, time.Hour)
+			b.ReportAllocs()
+			for b.Loop() {
+				q.Next(0, 9)
 			}
-			bytes := heapBytes() - before
-			turn := func() {
-				j := q.Next(now, 9)
-				q.Granted(j)
-				push(j, j.Tenant)
+		})
+	}
+}
+
+// BenchmarkPark is a flooding tenant that is denied by its own limit, and then
+// freed, beside 1,000 others.
+func BenchmarkPark(b *testing.B) {
+	for _, jobs := range []int{10, 100_000} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			q := sched.New(sched.Config{AgingStep: 10 * time.Second})
+			for range jobs {
+				q.Push(&sched.Job{Tenant: "flood", Group: "model", Class: 5, Cost: 800, Shared: benchShared})
 			}
-			for range 3 * size.lanes / 2 {
-				turn()
+			for i := range 1000 {
+				q.Push(&sched.Job{Tenant: strconv.Itoa(i), Group: "model", Class: 5, Cost: 800, Shared: benchShared})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				turn()
+				q.Denied(q.Next(0, 9), "flood's own", true, time.Hour)
+				q.Free("flood's own")
 			}
-			b.ReportMetric(float64(bytes)/float64(size.jobs), "bytes/job")
 		})
 	}
 }

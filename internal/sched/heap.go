@@ -25,7 +25,7 @@ type item[T any] struct {
 	of *T
 }
 
-const children = 4
+const children = 8
 
 func (h *heap[T]) len() int { return len(h.items) }
 

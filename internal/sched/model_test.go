@@ -259,6 +259,6 @@ func FuzzQueue(f *testing.F) {
 		f.Add(ops)
 	}
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		newModel(t, time.Second).play(ops[:min(len(ops), 3000)])
+		newModel(t, time.Second).play(ops[:min(len(ops), 600)])
 	})
 }

@@ -67,6 +67,18 @@ func TestAheadOfParkedTenant(t *testing.T) {
 	}
 }
 
+// Products of large tags and great weights stay within an int64.
+func TestAheadOfLargeBacklog(t *testing.T) {
+	q := sched.New(sched.Config{Weight: func(tenant string) int64 { return int64(len(tenant)) << 19 }})
+	for range 3 {
+		q.Push(&sched.Job{Tenant: "aa", Class: 5, Cost: 100})
+	}
+	q.Push(&sched.Job{Tenant: "", Class: 5, Cost: 1 << 40})
+	if got := q.Ahead(5, ""); got != 1<<40+300 {
+		t.Errorf("%d tokens ahead, want its own 2^40 and 300", got)
+	}
+}
+
 // Ahead is compared with what really goes first.
 func TestAheadIsTheTrueWait(t *testing.T) {
 	seed := rand.Uint64()
