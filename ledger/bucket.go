@@ -42,19 +42,22 @@ func (k bucket) advance(now, amount int64, s *Shape) bucket {
 		x %= s.Ticks
 	}
 	k.rem = x
-	if k.level >= s.Burst {
-		return bucket{started: true, at: now, level: s.Burst} // as a new one
-	}
-	return k
+	return k.full(now, s)
 }
 
-// take returns the bucket after a charge; a negative amount gives back.
-func (k bucket) take(amount int64, s *Shape) bucket {
+// take returns the bucket, which is as of now, after a charge; a negative amount
+// gives back.
+func (k bucket) take(amount, now int64, s *Shape) bucket {
 	if s.Burst > 0 {
 		k.level -= amount
-		if k.level >= s.Burst {
-			k.level, k.rem = s.Burst, 0
-		}
+	}
+	return k.full(now, s)
+}
+
+// full makes a bucket that has no room as a new one, which gains nothing.
+func (k bucket) full(now int64, s *Shape) bucket {
+	if k.level >= s.Burst && s.Burst > 0 {
+		return bucket{started: true, at: now, level: s.Burst}
 	}
 	return k
 }

@@ -142,7 +142,7 @@ func (b *budget) take(id ID, amount, now int64) int64 {
 	slot := leaves(now, s.Guard, s)
 	if amount > 0 {
 		b.window.add(slot, amount)
-		b.now = b.now.take(amount, s)
+		b.now = b.now.take(amount, now, s)
 		b.bucket = b.now
 		if s.Burst > 0 {
 			b.spare -= amount
@@ -173,12 +173,12 @@ func (b *budget) settle(id ID, p part, f Final, at, counted, now int64) {
 			slot = min(slot, leaves(at, counted, s))
 		}
 		b.window.add(slot, f.Admitted)
-		b.now = b.now.take(f.Admitted-p.amount, s)
+		b.now = b.now.take(f.Admitted-p.amount, now, s)
 		b.bucket = b.now
 	}
 	if f.Late > 0 {
 		b.window.add(leaves(now, 0, s), f.Late)
-		b.now = b.now.take(f.Late, s)
+		b.now = b.now.take(f.Late, now, s)
 		b.bucket = b.now
 	}
 }

@@ -19,10 +19,8 @@ type Memory struct {
 	guard   time.Duration // of the last batch
 	open    map[ID]*record
 	spare   []*record
-	// closed has the ids that were settled or cancelled lately, in two
-	// generations: the older one is dropped whole, without a search.
-	closed [2]map[ID]struct{}
-	turned int64
+	closed  recent // ids that were settled or cancelled
+	looked  int64
 }
 
 // record is what one reservation took.
@@ -39,13 +37,10 @@ type part struct {
 }
 
 const (
-	// A repeated call comes at once or within seconds, since there is no network
-	// between. A generation of closed ids lasts this long, or this many.
-	closedTime = int64(2 * time.Minute / time.Microsecond)
-	closedMost = 1 << 13
 	// A reservation whose owner never settles is forgotten; its charges left
-	// their windows, or stand.
-	openFor = int64(time.Hour / time.Microsecond)
+	// their windows, or stand. They are looked through this often.
+	openFor  = int64(time.Hour / time.Microsecond)
+	openLook = int64(2 * time.Minute / time.Microsecond)
 	// A budget that was not asked for this long is looked at, and dropped if it
 	// is as good as new.
 	idleTime = int64(10 * time.Second / time.Microsecond)
@@ -57,7 +52,6 @@ func NewMemory() *Memory {
 		start:   time.Now(),
 		budgets: make(map[budgetKey]*budget),
 		open:    make(map[ID]*record),
-		closed:  [2]map[ID]struct{}{make(map[ID]struct{}), make(map[ID]struct{})},
 	}
 }
 
@@ -99,7 +93,7 @@ func (m *Memory) reserve(r *Request, now int64) Decision {
 	if m.open[r.ID] != nil {
 		return Decision{Outcome: Granted}
 	}
-	if m.isClosed(r.ID) {
+	if m.closed.has(&r.ID) {
 		return Decision{Outcome: Refused}
 	}
 	for _, c := range r.Charges {
@@ -163,8 +157,8 @@ func (m *Memory) Settle(_ context.Context, batch []Settlement) error {
 func (m *Memory) settle(s *Settlement, now int64) {
 	rec := m.open[s.ID]
 	if rec == nil {
-		if s.Cancel && !m.isClosed(s.ID) {
-			m.closed[0][s.ID] = struct{}{}
+		if s.Cancel && !m.closed.has(&s.ID) {
+			m.closed.add(&s.ID)
 		}
 		return
 	}
@@ -183,7 +177,7 @@ func (m *Memory) settle(s *Settlement, now int64) {
 		p.budget.settle(s.ID, p, f, rec.at, s.Counted.Microseconds(), now)
 	}
 	delete(m.open, s.ID)
-	m.closed[0][s.ID] = struct{}{}
+	m.closed.add(&s.ID)
 	m.recycle(rec)
 }
 
@@ -253,14 +247,6 @@ func (m *Memory) touch(b *budget, now int64) {
 	m.idle.MoveToBack(b.place)
 }
 
-func (m *Memory) isClosed(id ID) bool {
-	if _, ok := m.closed[0][id]; ok {
-		return true
-	}
-	_, ok := m.closed[1][id]
-	return ok
-}
-
 func (m *Memory) newRecord() *record {
 	n := len(m.spare)
 	if n == 0 {
@@ -280,7 +266,7 @@ func (m *Memory) recycle(rec *record) {
 }
 
 // clean drops what no longer matters: idle budgets a few at a time, more than a
-// call adds, and closed ids a generation at a time.
+// call adds.
 func (m *Memory) clean(now int64) {
 	for range 2 {
 		e := m.idle.Front()
@@ -294,16 +280,8 @@ func (m *Memory) clean(now int64) {
 			m.touch(b, now) // it gets its next look after the others
 		}
 	}
-	if now-m.turned < closedTime && len(m.closed[0]) < closedMost {
-		return
-	}
-	// The map of the dropped generation is used again: clearing it is cheaper
-	// than growing a new one.
-	old := m.closed[1]
-	clear(old)
-	m.closed[0], m.closed[1] = old, m.closed[0]
-	if now-m.turned >= closedTime {
-		m.turned = now
+	if now-m.looked >= openLook {
+		m.looked = now
 		m.forget(now)
 	}
 }

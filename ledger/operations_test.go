@@ -132,7 +132,7 @@ func (o *operations) reserve(now int64) {
 	o.Helper()
 	batch := make([]ledger.Request, 1+o.next(5))
 	for i := range batch {
-		batch[i] = o.request(6, 100*time.Second) // a closed id is known for two minutes
+		batch[i] = o.request(6, 100*time.Second)
 	}
 	got, err := o.memory.Reserve(o.Context(), batch)
 	if err != nil {

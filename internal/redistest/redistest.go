@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,8 +107,11 @@ func FreeAddr() (string, error) {
 // URL returns the server's address as redisledger.Open takes it.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// PID returns the process id of the server, as text.
-func (s *Server) PID() string { return strconv.Itoa(s.cmd.Process.Pid) }
+// Port returns the server's port.
+func (s *Server) Port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
+}
 
 // Freeze stops the process: connections stay open, and nothing answers.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }

@@ -104,14 +104,14 @@ func spread(h *harness) {
 	l := paced("tpm", 60_000)
 	granted := map[int]int64{}
 	start := time.Now()
-	for time.Since(start) < 5*time.Minute {
+	for time.Since(start) < 3*time.Minute {
 		if n := h.balances(l)[0].Available; n > 0 {
 			h.grant(of(l, n))
 			granted[int(time.Since(start)/(10*time.Second))] += n
 		}
-		h.sleep(100 * time.Millisecond)
+		h.sleep(250 * time.Millisecond)
 	}
-	for i := range 30 {
+	for i := range 18 {
 		// A burst more is the most: it waits while the first one leaves the window.
 		if n := granted[i]; n > 9800+2*2400 || n < 9700-2400 {
 			h.Fatalf("%d granted in 10 s number %d, all of %v", n, i, granted)

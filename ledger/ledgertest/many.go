@@ -111,8 +111,8 @@ func reserveAndCancel(h *harness) {
 	var kept atomic.Int64
 	var wg sync.WaitGroup
 	start := time.Now()
-	const length = 3 * time.Minute
-	for i := range 16 {
+	const length = 2 * time.Minute
+	for i := range 12 {
 		p := h.process()
 		wg.Go(func() {
 			for n := i; time.Since(start) < length; n++ {

@@ -1,6 +1,7 @@
 package redisledger_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +12,14 @@ import (
 	"github.com/paceline-go/paceline/ledger/redisledger"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // of servers that are gone on purpose
+	goleak.VerifyTestMain(m)
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // open returns a client that is closed with the test.
 func open(t testing.TB, url string) redis.UniversalClient {
@@ -56,6 +64,7 @@ func testRealTime(t *testing.T, url string) {
 
 // The same scripts, but by the clock of a synctest bubble.
 func TestContractInVirtualTime(t *testing.T) {
+	t.Parallel()
 	url := redistest.URL(t)
 	ledgertest.Run(t, ledgertest.Config{
 		Open: func(t testing.TB, name string) ledgertest.Ledger { return newVirtual(t, url, name) },

@@ -21,6 +21,7 @@ import (
 // times. They must agree on every decision, every wait and every balance, to the unit
 // and the microsecond.
 func TestAgreesWithMemory(t *testing.T) {
+	t.Parallel()
 	url := redistest.URL(t)
 	for range 4 {
 		seed := rand.Uint64()

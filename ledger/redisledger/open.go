@@ -3,6 +3,7 @@ package redisledger
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -14,7 +15,7 @@ var ErrURL = errors.New("redisledger: bad address")
 // Open returns a client for the address:
 //
 //	redis://[user:password@]host:port[/db]   one server; rediss:// with TLS
-//	unix://path
+//	unix:///path/of/socket
 //	redis-sentinel://host:port?master_name=NAME[&addr=host2:port2]
 //	redis-cluster://host:port[?addr=host2:port2]
 //
@@ -22,38 +23,34 @@ var ErrURL = errors.New("redisledger: bad address")
 // go-redis may follow as parameters, such as pool_size. It does not connect.
 func Open(address string) (redis.UniversalClient, error) {
 	scheme, rest, _ := strings.Cut(address, "://")
-	base, kind, _ := strings.Cut(scheme, "-")
-	plain := base + "://" + rest
-	if base != "redis" && base != "rediss" && (base != "unix" || kind != "") {
-		return nil, fmt.Errorf("%w: unknown scheme %q; use redis, rediss, unix, redis-sentinel or redis-cluster", ErrURL, scheme)
-	}
-	// go-redis puts the address, and so the password, into its errors: its text
-	// is left out.
-	switch kind {
-	case "":
-		o, err := redis.ParseURL(plain)
+	// Neither the address nor go-redis's errors, which have it, get into ours: a
+	// password may be in any part of it.
+	switch scheme {
+	case "redis", "rediss", "unix":
+		o, err := redis.ParseURL(address)
 		if err != nil {
 			return nil, fmt.Errorf("%w: not of the form %s://host:port", ErrURL, scheme)
 		}
 		o.ContextTimeoutEnabled = true
 		return redis.NewClient(o), nil
-	case "sentinel":
-		o, err := redis.ParseFailoverURL(plain)
-		if err != nil {
+	case "redis-sentinel", "rediss-sentinel":
+		o, err := redis.ParseFailoverURL(strings.TrimSuffix(scheme, "-sentinel") + "://" + rest)
+		if err != nil || o.MasterName == "" {
 			return nil, fmt.Errorf("%w: not of the form %s://host:port?master_name=NAME", ErrURL, scheme)
-		}
-		if o.MasterName == "" {
-			return nil, fmt.Errorf("%w: %s needs ?master_name=NAME", ErrURL, scheme)
 		}
 		o.ContextTimeoutEnabled = true
 		return redis.NewFailoverClient(o), nil
-	case "cluster":
+	case "redis-cluster", "rediss-cluster":
+		plain := strings.TrimSuffix(scheme, "-cluster") + "://" + rest
 		o, err := redis.ParseClusterURL(plain)
 		if err != nil {
 			return nil, fmt.Errorf("%w: not of the form %s://host:port?addr=host2:port2", ErrURL, scheme)
 		}
+		if u, err := url.Parse(plain); err != nil || strings.Trim(u.Path, "/") != "" {
+			return nil, fmt.Errorf("%w: a cluster has no database to name after %s://host:port", ErrURL, scheme)
+		}
 		o.ContextTimeoutEnabled = true
 		return redis.NewClusterClient(o), nil
 	}
-	return nil, fmt.Errorf("%w: unknown scheme %q; use redis, rediss, unix, redis-sentinel or redis-cluster", ErrURL, scheme)
+	return nil, fmt.Errorf("%w: unknown scheme; use redis, unix, redis-sentinel or redis-cluster, or rediss, rediss-sentinel or rediss-cluster with TLS", ErrURL)
 }

@@ -85,6 +85,8 @@ func New(client redis.UniversalClient, cfg Config) (*Ledger, error) {
 		respects = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
 		respects = c.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		respects = c.Options().ContextTimeoutEnabled
 	}
 	if !respects {
 		return nil, fmt.Errorf("%w: set ContextTimeoutEnabled in the client's options, or a stalled Redis holds calls beyond their deadline", ErrConfig)

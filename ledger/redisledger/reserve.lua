@@ -8,13 +8,8 @@
 start()
 local found, over = opened(ids), ended(ids)
 local plain, first = args[pos + 1] == 1, pos + 1
-local stamp, records, kept = pack(now), {}, 0
-
--- record remembers a reservation: the time of the grant, and the charges.
-local function record(id, charges)
-  records[kept + 1], records[kept + 2] = id, stamp .. charges
-  kept = kept + 2
-end
+-- What to remember: ids, and per id the time of the grant and the charges.
+local records, stamp = {}, pack(now)
 
 -- all_fit says whether the whole batch fits, which is true of most: it needs no look
 -- at the single charges then.
@@ -35,7 +30,7 @@ end
 
 local function take_all()
   for r = 1, #ids do
-    record(ids[r], args[first + r])
+    records[2 * r - 1], records[2 * r] = ids[r], stamp .. args[first + r]
   end
   for i = 1, count do
     local w = limits[i]
@@ -145,7 +140,8 @@ local function one_by_one()
       local charges = unpack_msg(packed)
       if fits(charges) then
         take(id, charges)
-        record(id, packed)
+        records[#records + 1] = id
+        records[#records + 1] = stamp .. packed
         mine[id] = true
         reply[k] = 1
       else

@@ -6,21 +6,25 @@
 start()
 local found, over = opened(ids), ended(ids)
 
-local function file(w, slot, amount)
-  if slot <= w.gone then
-    return false
+-- move files what a charge became: less of the one slot, more of the other.
+local function move(w, from, amount, to, admitted)
+  local add = w.add
+  add[from] = (add[from] or 0) - amount
+  w.used = w.used - amount
+  if to > w.gone then
+    add[to] = (add[to] or 0) + admitted
+    w.used = w.used + admitted
   end
-  w.add[slot] = (w.add[slot] or 0) + amount
-  w.used = w.used + amount
   w.dirty = true
-  return true
 end
 
-local function take(w, amount)
-  if w.burst > 0 then
+-- pay takes from the bucket; a negative amount gives back.
+local function pay(w, amount)
+  local burst = w.burst
+  if burst > 0 then
     w.level = w.level - amount
-    if w.level >= w.burst then
-      w.level, w.rem = w.burst, 0
+    if w.level >= burst then
+      w.at, w.level, w.rem = now, burst, 0
     end
   end
 end
@@ -29,57 +33,59 @@ end
 local function settle(w, amount, guard, admitted, late, at, counted)
   local slot = leaves(at, guard, w)
   -- A charge whose slot has left gives nothing back and takes nothing more.
-  if file(w, slot, -amount) then
-    if counted > 0 then
-      slot = min(slot, leaves(at, counted, w))
+  if slot > w.gone then
+    local to = slot
+    if counted > 0 and counted < guard then
+      to = leaves(at, counted, w)
     end
-    file(w, slot, admitted)
-    take(w, admitted - amount)
+    move(w, slot, amount, to, admitted)
+    pay(w, admitted - amount)
   end
   if late > 0 then
-    file(w, leaves(now, 0, w), late)
-    take(w, late)
+    local to = leaves(now, 0, w)
+    move(w, to, 0, to, late)
+    pay(w, late)
   end
 end
 
-local gone, tombs, seen = {}, {}, {}
+local done, k, seen = {}, 0, {}
 for r = 1, #ids do
   local id, cancel, counted, n = ids[r], args[pos + 1] == 1, args[pos + 2], args[pos + 3]
-  local first = pos + 4
+  local first, record = pos + 4, found[r]
   pos = pos + 3 + 3 * n
-  local record = over[r] == 0 and not seen[id] and found[r]
-  if record then
-    -- Per charge, as reserve.lua keeps it: -, the mark of its limit, the amount, the
-    -- guard.
-    local at, charges = unpack_msg(record)
-    for j = 0, min(n, #charges / 4) - 1 do
-      local w, admitted, late = limits[args[first + 3 * j]], args[first + 3 * j + 1], args[first + 3 * j + 2]
-      if cancel then
-        admitted, late = 0, 0
-      end
-      if charges[4 * j + 2] ~= w.mark then
-        -- The limit became another one: the charge stands.
-      elseif w.lease then
-        redis.call('ZREM', w.key, id)
-      else
-        settle(w, charges[4 * j + 3], charges[4 * j + 4], admitted, late, at, counted)
+  if (record or cancel) and over[r] == 0 and not seen[id] then
+    seen[id] = true
+    k = k + 1
+    done[k] = id
+    if record then
+      -- Per charge, as reserve.lua keeps it: -, the mark of its limit, the amount, the
+      -- guard.
+      local at, charges = unpack_msg(record)
+      for j = 0, min(n, #charges / 4) - 1 do
+        local p, q = first + 3 * j, 4 * j
+        local w, admitted, late = limits[args[p]], args[p + 1], args[p + 2]
+        if cancel then
+          admitted, late = 0, 0
+        end
+        if charges[q + 2] ~= w.mark then
+          -- The limit became another one: the charge stands.
+        elseif w.lease then
+          redis.call('ZREM', w.key, id)
+        else
+          settle(w, charges[q + 3], charges[q + 4], admitted, late, at, counted)
+        end
       end
     end
-    gone[#gone + 1] = id
-  end
-  if (record or cancel) and over[r] == 0 then
-    seen[id] = true
-    tombs[#tombs + 1] = id
   end
 end
 
-if #gone > 0 then
-  redis.call('HDEL', open.current, unpack(gone))
+if k > 0 then
+  redis.call('HDEL', open.current, unpack(done))
   if open.older then
-    redis.call('HDEL', open.before, unpack(gone))
+    redis.call('HDEL', open.before, unpack(done))
   end
+  store(closed, 'SADD', done)
 end
-store(closed, 'SADD', tombs)
 for i = 1, count do
   write(limits[i])
 end

@@ -34,9 +34,8 @@ func newVirtual(t testing.TB, url, name string) virtual {
 	o.ConnMaxIdleTime = -1
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	v := virtual{newLedger(t, client, name), client, "clock:" + name}
-	redisledger.FixClock(v.Ledger, v.clock)
-	return v
+	l := newLedger(t, client, name)
+	return virtual{l, client, redisledger.FixClock(l)}
 }
 
 func (v virtual) tick(ctx context.Context) error {
