@@ -55,6 +55,7 @@ type Dispatcher struct {
 	timers  timers
 	next    time.Duration // when the dispatcher goroutine looks again by itself
 	asking  bool          // a batch is on its way to the ledger
+	most    int           // how large the next batch may be
 	pause   time.Duration // no reservation before this: the ledger is away
 	backoff time.Duration
 	rate    rate
@@ -90,6 +91,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		stop:    stop,
 		queue:   sched.New(sched.Config{AgingStep: max(cfg.AgingStep, 0), AgedShare: int64(cfg.AgedShare), Weight: cfg.Weight}),
 		next:    never,
+		most:    maxBatch,
 		groups:  make(map[groupKey]group),
 		freed:   make(map[string]struct{}),
 		live:    make(map[*task]struct{}),

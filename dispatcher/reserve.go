@@ -103,6 +103,14 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 			d.finish(t)
 		}
 	}
+	// While little is granted few ask. That spares the ledger, and one that asks
+	// alone can not be passed: in a larger batch each is chosen as if those before
+	// it had been granted, so that two batches might take turns for ever.
+	if len(started) == len(batch) {
+		d.most = min(2*d.most, maxBatch)
+	} else {
+		d.most = max(len(started), 1)
+	}
 	left := d.waiting.Load() > 0
 	d.rate.look(now, short, d.queue.Len() > 0)
 	d.mu.Unlock()

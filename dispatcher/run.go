@@ -136,7 +136,7 @@ func (d *Dispatcher) pick(now time.Duration) []*task {
 		batch = nil // the one before may still be in the reserver's hands
 	}
 	clear(d.freed)
-	for len(batch) < maxBatch {
+	for len(batch) < d.most {
 		worst := job.Classes - 1
 		if !d.acquire(worst) {
 			if worst = urgent; !d.acquire(worst) {

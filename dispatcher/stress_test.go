@@ -18,7 +18,7 @@ import (
 // The end of the last job may meet anything that the dispatcher does; Shutdown
 // must notice it all the same.
 func TestDrainMeetsTheLastJob(t *testing.T) {
-	for range 1000 {
+	for range 300 {
 		d := create(t, dispatcher.Config{Ledger: ledger.NewMemory(), Workers: 2, UrgentWorkers: -1})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		var parts sync.WaitGroup
@@ -125,7 +125,7 @@ func TestStartStop(t *testing.T) {
 // Whenever it comes, the end reaches every job: none is left to run for ever that
 // was on its way from its grant to its start.
 func TestStopReachesEveryJob(t *testing.T) {
-	for i := range 1000 {
+	for i := range 500 {
 		var l ledger.Ledger = ledger.NewMemory()
 		if i%2 == 0 {
 			l = struct{ ledger.Ledger }{l} // may block

@@ -39,6 +39,16 @@ func TestAging(t *testing.T) {
 			grant p1
 			now 80s             # f by 20 s, e by 10 s
 			next f1 p2 e1`},
+		{"of two that are overdue alike, the more urgent", `
+			push p1 p 1 10
+			push p2 p 1 1000
+			push e1 e 8 10
+			now 30s
+			push f1 f 5 10
+			next p1
+			grant p1
+			now 80s
+			next f1 p2 e1`},
 		{"the oldest of the class, not its first tenant's", `
 			push p1 p 1 10
 			push f1 f 5 10
@@ -155,7 +165,7 @@ func TestLowClassIsServedUnderEndlessUrgentWork(t *testing.T) {
 // The other side: a backlog of free jobs that are all overdue takes AgedShare, and
 // one job, from paid work; no less, either, and whatever the size of a batch.
 func TestOldBacklogTakesItsShareOnly(t *testing.T) {
-	for _, share := range []int64{0, 5, 20, 50, 100, 300} {
+	for _, share := range []int64{-1, 0, 5, 20, 50, 100, 300} {
 		for _, batch := range []int{1, 8} {
 			q := sched.New(sched.Config{AgingStep: time.Second, AgedShare: share})
 			push := func(class int, cost int64) {
@@ -185,7 +195,7 @@ func TestOldBacklogTakesItsShareOnly(t *testing.T) {
 			if share == 0 {
 				share = 20
 			}
-			want := (paid + aged) * min(share, 100) / 100
+			want := (paid + aged) * min(max(share, 0), 100) / 100
 			if aged > want+900 || aged < want-900 {
 				t.Errorf("share %d, batch %d: overdue work got %d tokens, want %d ± 900", share, batch, aged, want)
 			}

@@ -32,7 +32,8 @@ type lane struct {
 
 // insert puts j where its age says. It looks from both ends at once: new jobs
 // belong at the back, and those that return have only other returned ones
-// before them, so that either is found in a few steps, whatever the length.
+// before them, so that either is found in a few steps, whatever the length. Only
+// an Arrived from the middle of a long lane is searched for.
 func (l *lane) insert(j *Job) {
 	for front, back := l.head, l.tail; ; front, back = front.next, back.prev {
 		switch {

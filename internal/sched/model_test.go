@@ -236,7 +236,7 @@ func (m *model) fail(format string, args ...any) {
 // temporalio/temporal#9370: a heap with the wrong indexes gives wrong results.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
-	for i := range uint64(25) {
+	for i := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, i))
 		ops := make([]byte, 3*300)
 		for k := range ops {
@@ -249,6 +249,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// FuzzQueue does the same with operations that the fuzzer makes up. Its inputs are
+// long: it is of more use with -fuzzminimizetime=1x.
 func FuzzQueue(f *testing.F) {
 	for i := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(i, 1))

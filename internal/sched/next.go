@@ -13,7 +13,7 @@ func (q *Queue) Next(now time.Duration, worst int) *Job {
 	q.walk++
 	walk := int64(0)
 	for {
-		l, aged := q.best(now, clamp(worst), walk)
+		l, aged := q.best(now, min(worst, Classes-1), walk)
 		switch {
 		case l == nil:
 			return nil

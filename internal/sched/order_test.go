@@ -31,6 +31,7 @@ func TestOrder(t *testing.T) {
 			push two a 2 1
 			next worst=2 two -
 			next worst=4 -
+			next worst=-1 -
 			next worst=5 five`},
 		{name: "tenants take turns within a batch", text: `
 			push a1 a 5 100

@@ -1,6 +1,9 @@
 package sched
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// scale is the unit of tags: 1/4096 of a token per unit of weight. At 150
@@ -23,7 +26,8 @@ type Config struct {
 	// is ahead of it, before it is overdue. 0 or less: jobs do not age.
 	AgingStep time.Duration
 	// AgedShare is how much of what is granted, in percent of tokens, overdue
-	// work may take from more urgent work. 0: 20. More than 100 counts as 100.
+	// work may take from more urgent work. 0: 20. Less than 0: none. More than
+	// 100 counts as 100.
 	AgedShare int64
 	// Weight is a tenant's share relative to other tenants of its class, read
 	// at each Push, so that a change takes hold with the tenant's next job.
@@ -55,6 +59,7 @@ func New(cfg Config) *Queue {
 		cfg.AgedShare = defaultAgedShare
 	}
 	cfg.AgedShare = min(max(cfg.AgedShare, 0), 100)
+	cfg.AgingStep = min(cfg.AgingStep, math.MaxInt64/2/Classes) // times a class
 	q := &Queue{
 		cfg:    cfg,
 		limits: make(map[string]*limit),
