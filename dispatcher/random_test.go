@@ -152,6 +152,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
+// FuzzSchedule wants -fuzzminimizetime=10x: a program does not cover the same code
+// each time, which the fuzzer takes a minute to find out about each input.
 func FuzzSchedule(f *testing.F) {
 	f.Add([]byte("\x03\x00\x00\x00\x00\x00\x03\x01\x0c\x00\x08"))
 	f.Add([]byte("a dispatcher is told what to do by bytes"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -200,9 +199,10 @@ func (d *Dispatcher) launch(t *task, pool *errgroup.Group) {
 		return
 	}
 	run := func() error { d.execute(t); return nil }
-	// The pool takes its place back only just after the job said that it is done.
-	for !pool.TryGo(run) {
-		runtime.Gosched()
+	if !pool.TryGo(run) {
+		// The pool takes its place back only just after the job said that it is
+		// done: the wait is for a goroutine that is about to end.
+		pool.Go(run)
 	}
 }
 

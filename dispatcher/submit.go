@@ -55,7 +55,6 @@ func (d *Dispatcher) enqueue(t *task) error {
 		shed = d.hopeless(t)
 	}
 	if shed != nil {
-		d.finish(t)
 		d.mu.Unlock()
 		d.observeShed(t, shed)
 		return shed
