@@ -177,7 +177,8 @@ func TestLedgerAway(t *testing.T) {
 				if lines := log.count(); lines < 10 || lines > 61 {
 					t.Errorf("%d lines of log in a minute", lines)
 				}
-				if _, failed := n.called("reserve"); failed != asks {
+				// A frozen ledger may have one call under way right now.
+				if _, failed := n.called("reserve"); failed != asks && failed != asks-1 {
 					t.Errorf("%d failed calls observed, of %d", failed, asks)
 				}
 				// When it is back, what still waits goes within the longest backoff.
