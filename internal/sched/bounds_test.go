@@ -62,8 +62,8 @@ func TestMemoryOfAFloodIsGivenBack(t *testing.T) {
 	if c.peak != 0 || len(c.groups) != 0 || len(q.limits) != 0 {
 		t.Errorf("the flood left a map for %d tenants, %d groups and %d limits", c.peak, len(c.groups), len(q.limits))
 	}
-	if len(q.lanes.free) > pooled || len(q.flows.free) > pooled {
-		t.Errorf("the flood left %d lanes and %d flows", len(q.lanes.free), len(q.flows.free))
+	if n := len(q.spare); n > maxSpare {
+		t.Errorf("the flood left %d flows", n)
 	}
 }
 

@@ -53,7 +53,7 @@ func (q *Queue) check() error {
 		if c.jobs != sum.jobs || c.competing != sum.competing || c.cost != sum.cost {
 			return fmt.Errorf("class %d: %d jobs, %d competing, %d tokens; found %+v", i, c.jobs, c.competing, c.cost, sum)
 		}
-		if c.idle.len() != sum.idle || sum.idle > 0 && sum.idle > c.competing+q.spare || c.competing == 0 && sum.idle > 0 {
+		if c.idle.len() != sum.idle || sum.idle > 0 && sum.idle > c.competing+q.slack || c.competing == 0 && sum.idle > 0 {
 			return fmt.Errorf("class %d: %d idle tags, %d competing, %d found", i, c.idle.len(), c.competing, sum.idle)
 		}
 		if err := c.idle.check(func(f *flow) key { return key{first: f.finish} }); err != nil {

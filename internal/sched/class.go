@@ -38,6 +38,8 @@ type flow struct {
 	out     int32 // jobs taken by Next and not yet answered
 	jobs    int32 // waiting or out
 	idleAt  int32 // place in class.idle
+	// home is the first lane, in the same memory: most tenants have no other.
+	home lane
 }
 
 // group holds the lanes of a class that charge the same shared limits. Only

@@ -37,7 +37,7 @@ func modelWeight(tenant string) int64 { return int64(tenant[0]-'a')*3 + 1 }
 
 func newModel(t testing.TB, step time.Duration) *model {
 	q := New(Config{AgingStep: step, Weight: modelWeight})
-	q.spare = 1
+	q.slack = 1
 	return &model{t: t, q: q, o: &oracle{
 		step: step, percent: defaultAgedShare, spare: 1, weight: modelWeight,
 		tags: map[flowKey]*oracleTag{}, holders: map[string]oracleHold{}, changed: map[laneKey]int{},

@@ -48,9 +48,8 @@ type Queue struct {
 	turn    int64             // jobs taken
 	walk    int64             // calls of Next
 	credit  credit
-	spare   int // spareTags; less in tests
-	lanes   pool[lane]
-	flows   pool[flow]
+	spare   []*flow
+	slack   int // spareTags; less in tests
 }
 
 // New returns an empty queue.
@@ -64,7 +63,7 @@ func New(cfg Config) *Queue {
 		cfg:    cfg,
 		limits: make(map[string]*limit),
 		timers: heap[lane]{place: func(l *lane) *int32 { return &l.byTime }},
-		spare:  spareTags,
+		slack:  spareTags,
 	}
 	q.credit.percent = cfg.AgedShare
 	for i := range q.classes {
@@ -195,7 +194,7 @@ func (q *Queue) sweep(c *class) {
 	for c.idle.len() > 0 {
 		least := c.idle.items[0]
 		if c.competing > 0 && least.first > c.virtual {
-			if c.idle.len() <= c.competing+q.spare {
+			if c.idle.len() <= c.competing+q.slack {
 				return
 			}
 			c.virtual = least.first

@@ -1,15 +1,20 @@
 package sched
 
-// shrinkAbove is the size over which an emptied map is made anew, because Go
-// maps keep the room of their largest size.
-const shrinkAbove = 4096
+const (
+	// shrinkAbove is the size over which an emptied map is made anew, because
+	// Go maps keep the room of their largest size.
+	shrinkAbove = 4096
+	// maxSpare is how many flows are kept for reuse. They are few, so that the
+	// memory of a flood is given back.
+	maxSpare = 1024
+)
 
 // flow finds or makes the tenant's flow. A new one starts at the virtual time.
 func (q *Queue) flow(c *class, tenant string) *flow {
 	if f := c.flows[tenant]; f != nil {
 		return f
 	}
-	f := q.flows.get()
+	f := q.newFlow()
 	f.tenant, f.class, f.finish = tenant, c, c.virtual
 	c.flows[tenant] = f
 	c.peak = max(c.peak, len(c.flows))
@@ -22,7 +27,22 @@ func (q *Queue) dropFlow(f *flow) {
 	if len(c.flows) == 0 && c.peak > shrinkAbove {
 		c.flows, c.peak = make(map[string]*flow), 0
 	}
-	q.flows.put(f)
+	if len(q.spare) < maxSpare {
+		*f = flow{}
+		q.spare = append(q.spare, f)
+	}
+}
+
+// newFlow reuses a spare one, so that a tenant that comes and goes with each of
+// its jobs costs no allocation.
+func (q *Queue) newFlow() *flow {
+	n := len(q.spare) - 1
+	if n < 0 {
+		return new(flow)
+	}
+	f := q.spare[n]
+	q.spare = q.spare[:n]
+	return f
 }
 
 // lane finds or makes the lane of the flow that j belongs to.
@@ -32,7 +52,10 @@ func (q *Queue) lane(f *flow, j *Job) *lane {
 			return l
 		}
 	}
-	l := q.lanes.get()
+	l := &f.home
+	if l.flow != nil {
+		l = new(lane)
+	}
 	l.flow, l.group = f, q.group(f.class, j)
 	l.group.lanes++
 	l.sibling, f.lanes = f.lanes, l
@@ -49,7 +72,7 @@ func (q *Queue) dropLane(l *lane) {
 	if l.group.lanes--; l.group.lanes == 0 {
 		q.dropGroup(l.group)
 	}
-	q.lanes.put(l)
+	*l = lane{} // home is used again
 }
 
 // group finds or makes the class's group that j belongs to. There are as many
