@@ -268,6 +268,10 @@ func (m *Memory) recycle(rec *record) {
 // clean drops what no longer matters: idle budgets a few at a time, more than a
 // call adds.
 func (m *Memory) clean(now int64) {
+	if now-m.looked >= openLook {
+		m.looked = now
+		m.forget(now)
+	}
 	for range 2 {
 		e := m.idle.Front()
 		if e == nil || now-e.Value.(*budget).touched < idleTime {
@@ -279,10 +283,6 @@ func (m *Memory) clean(now int64) {
 		} else {
 			m.touch(b, now) // it gets its next look after the others
 		}
-	}
-	if now-m.looked >= openLook {
-		m.looked = now
-		m.forget(now)
 	}
 }
 

@@ -245,34 +245,36 @@ func driveAgainstOracle(t *testing.T, cfg Config) (verdicts map[string]int) {
 	if st.Measured != now-begin {
 		t.Errorf("measured %v, want %v", st.Measured, now-begin)
 	}
-	if want := sampledUtilisation(charged, begin, now, o.cfg.Minute, o.cfg.TPM); !near(st.TokenUtilisation, want) {
-		t.Errorf("token utilisation %.5f, want %.5f", st.TokenUtilisation, want)
-	}
+	checkUtilisation(t, "token", st.TokenUtilisation, charged, begin, now, o.cfg.Minute, o.cfg.TPM)
 	var requests []event
 	for _, c := range o.calls {
 		requests = append(requests, event{c.at, 1})
 	}
-	if want := sampledUtilisation(requests, begin, now, o.cfg.Minute, o.cfg.RPM); !near(st.RequestUtilisation, want) {
-		t.Errorf("request utilisation %.5f, want %.5f", st.RequestUtilisation, want)
-	}
+	checkUtilisation(t, "request", st.RequestUtilisation, requests, begin, now, o.cfg.Minute, o.cfg.RPM)
 	return verdicts
 }
 
-func near(a, b float64) bool { return a-b < 0.001 && b-a < 0.001 }
-
-// sampledUtilisation averages, over many moments, the sum of the minute before.
-func sampledUtilisation(all []event, from, to, minute time.Duration, limit int64) float64 {
-	const samples = 2000
-	total := 0.0
-	for i := range samples {
-		at := from + (to-from)*time.Duration(2*i+1)/(2*samples)
-		for _, e := range all {
-			if e.at <= at && e.at > at-minute {
-				total += float64(e.n)
+// checkUtilisation works out the time average of the sum of the minute before. The
+// history files a charge up to half a slice from its time, which matters for those
+// whose minute crosses an end.
+func checkUtilisation(t *testing.T, kind string, got float64, all []event, from, to, minute time.Duration, limit int64) {
+	t.Helper()
+	slice := minute / slicesPerMinute
+	sum, slack := 0.0, 0.0
+	for _, e := range all {
+		if share := min(to, e.at+minute) - max(from, e.at); share > 0 {
+			sum += float64(e.n) * float64(share)
+		}
+		for _, end := range []time.Duration{from, to} {
+			if e.at > end-minute-slice && e.at < end+slice {
+				slack += float64(e.n) * float64(slice) / 2
 			}
 		}
 	}
-	return total / samples / float64(limit)
+	full := float64(limit) * float64(to-from)
+	if want := sum / full; math.Abs(got-want) > slack/full+1e-9 {
+		t.Errorf("%s utilisation %.5f, want %.5f +- %.5f", kind, got, want, slack/full)
+	}
 }
 
 // checkAnyInterval: the sum in an interval of a minute is largest in one that

@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+func near(a, b float64) bool { return a-b < 0.001 && b-a < 0.001 }
+
 // TestUtilisation: a steady load is measured as what it is, whatever the time of
 // the reading, and the end of the load can be chosen afterwards.
 func TestUtilisation(t *testing.T) {

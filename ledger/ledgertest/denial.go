@@ -54,6 +54,16 @@ func longestWaitBinds(h *harness) {
 			h.Fatalf("%v binds, not the later one", d.Limit)
 		}
 	}
+	twin := with(late, func(l *ledger.Limit) { l.Key = "twin" })
+	h.grant(of(twin, 10))
+	for _, charges := range [][]ledger.Charge{
+		{of(twin, 1), of(late, 1)},
+		{of(late, 1), of(twin, 1)},
+	} {
+		if d := h.deny(charges...); d.Limit != charges[0].Limit {
+			h.Fatalf("%v binds, not the first of two alike", d.Limit)
+		}
+	}
 }
 
 // until checks that the charges fit exactly when the denial said.

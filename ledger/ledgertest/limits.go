@@ -222,7 +222,7 @@ func changedLease(h *harness) {
 	h.sleep(10 * time.Second)
 	h.used(short, 1)
 	h.sleep(50*time.Second - time.Microsecond)
-	h.used(short, 1)
+	h.used(long, 1)
 	h.renew(a, short)
 	h.sleep(10*time.Second - time.Microsecond)
 	h.used(long, 1)

@@ -14,6 +14,7 @@ var once = []test{
 	{name: "the same id twice in a batch", run: twiceInBatch},
 	{name: "a settlement that is repeated counts once", run: repeatedSettlement},
 	{name: "the first settlement stands", run: firstStands},
+	{name: "a settlement that is repeated long after", run: repeatedLongAfter, exact: true},
 	{name: "a cancel returns all once", run: cancelReturnsOnce},
 	{name: "a cancel before its request refuses it", run: cancelBefore},
 	{name: "a settled id is refused", run: settledIsRefused},
@@ -87,6 +88,20 @@ func repeatedSettlement(h *harness) {
 		h.settle(id, final(tpm, 200), final(running, 1))
 		h.used(tpm, 300)
 		h.used(running, 1)
+	}
+}
+
+// When its id is not remembered any more there is nothing to settle.
+func repeatedLongAfter(h *harness) {
+	day := with(tokens("day", 1000), func(l *ledger.Limit) { l.Window = 24 * time.Hour })
+	id := h.grant(of(day, 500))
+	h.sleep(58 * time.Minute)
+	h.settle(id, final(day, 300))
+	for range 5 {
+		h.sleep(2 * time.Minute)
+		h.settle(id, final(day, 0))
+		h.cancel(id)
+		h.used(day, 300)
 	}
 }
 

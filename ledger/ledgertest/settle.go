@@ -13,6 +13,7 @@ var settling = []test{
 	{name: "every limit is settled though one is short", run: allAreSettled},
 	{name: "a refund at zero", run: refundAtZero},
 	{name: "a refund after its window gives nothing back", run: refundAfterWindow, exact: true},
+	{name: "a refund at the moment its charge leaves", run: refundAsItLeaves, exact: true},
 	{name: "a cancel after its window erases nobody else's", run: cancelAfterWindow, exact: true},
 	{name: "a job longer than its window", run: longerThanWindow, exact: true},
 	{name: "output counts as it is produced", run: produced, exact: true},
@@ -59,6 +60,20 @@ func overuseDelays(h *harness) {
 	if d := h.deny(of(l, 1)); d.Wait != gains(l, 501) {
 		h.Fatalf("wait %v, want %v", d.Wait, gains(l, 501))
 	}
+	// More than the window holds is paid off in more than a window, though nothing else
+	// is asked of the limit, and others are.
+	deep := with(l, func(l *ledger.Limit) { l.Key = "deep" })
+	id = h.grant(of(deep, 100))
+	h.settle(id, final(deep, 3600))
+	h.sleep(gains(deep, 1500))
+	for range 5 {
+		h.grant(of(tokens("other", 100), 1))
+	}
+	h.used(deep, 0)
+	h.available(deep, -2000)
+	h.sleep(gains(deep, 3500) - gains(deep, 1500))
+	h.available(deep, 0)
+	h.until(h.deny(of(deep, 1)), of(deep, 1))
 }
 
 // TensorZero: one short key cancels the debits on all others.
@@ -96,6 +111,22 @@ func refundAfterWindow(h *harness) {
 	h.used(tpm, 900)
 	h.available(tpm, 100)
 	h.deny(of(tpm, 101))
+}
+
+func refundAsItLeaves(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.sleep(123_456 * time.Microsecond)
+	id := h.grant(of(tpm, 600))
+	slot := tpm.Shape(0).Slot
+	leaves := (time.Now().UnixMicro() + (61 * time.Second).Microseconds() + slot - 1) / slot * slot
+	h.sleep(time.UnixMicro(leaves).Sub(time.Now()) - time.Microsecond)
+	h.used(tpm, 600)
+	h.sleep(time.Microsecond)
+	h.used(tpm, 0)
+	h.settle(id, final(tpm, 100))
+	h.used(tpm, 0)
+	h.grant(of(tpm, 1000))
+	h.deny(of(tpm, 1))
 }
 
 // Instawork/llm-proxy#40: a reservation of :59 that is cancelled at :01 erases those of

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/paceline-go/paceline/internal/redistest"
@@ -149,6 +150,45 @@ func TestSteadyTraffic(t *testing.T) {
 	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
 		s.reserve(s.id(), l, 5, ledger.Granted)
 	}
+}
+
+// Steady traffic leaves no more behind than a window's slots, and the leases that run.
+func TestWindowsStaySmall(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	synctest.Test(t, func(t *testing.T) {
+		name := fmt.Sprintf("small-%x", rand.Uint64())
+		v := newVirtual(t, url, name)
+		l := &ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 1000, Window: time.Minute, Unpaced: true}
+		running := &ledger.Limit{Key: "running", Unit: ledger.InFlight, Amount: 10, Window: time.Minute}
+		grant := func(i int) {
+			t.Helper()
+			r := ledger.Request{ID: ledger.ID{Attempt: uint32(i)}, Charges: []ledger.Charge{{Limit: l, Amount: 1}}}
+			if i%25 == 0 {
+				r.Charges = append(r.Charges, ledger.Charge{Limit: running, Amount: 1})
+			}
+			ds, err := v.Reserve(t.Context(), []ledger.Request{r})
+			if err != nil || ds[0].Outcome != ledger.Granted {
+				t.Fatal(ds, err)
+			}
+			fields := v.client.HLen(t.Context(), "{"+name+"}:w:60000000:tpm").Val()
+			if fields < 2 || fields > 1+272 {
+				t.Fatalf("%d fields after %d grants", fields, i)
+			}
+			if n := v.client.ZCard(t.Context(), "{"+name+"}:f:running").Val(); n > 12 {
+				t.Fatalf("%d leases after %d grants", n, i)
+			}
+		}
+		for i := range 1000 {
+			grant(i)
+			time.Sleep(240 * time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		grant(1001)
+		if fields := v.client.HLen(t.Context(), "{"+name+"}:w:60000000:tpm").Val(); fields != 2 {
+			t.Fatalf("%d fields after an idle hour", fields)
+		}
+	})
 }
 
 // FuzzKeys uses a limit with any name in two ledgers with any name.
