@@ -14,21 +14,21 @@ func (d *Dispatcher) cancelTask(t *task, why error) bool {
 	switch t.state {
 	case queued, paused:
 		d.leave(t)
-		d.mu.Unlock()
-		d.gone(t, why)
+		d.tell(t, why)
+		d.unlock()
 		d.look() // what waited behind it may go
 		return true
-	case reserving:
+	case arriving, reserving:
 		if t.cancelled == nil {
 			t.cancelled = why // the grant on its way goes back
 		}
-		d.mu.Unlock()
+		d.unlock()
 		return true
 	case running:
 		t.cancelled = why
 		cancel = t.cancel
 	}
-	d.mu.Unlock()
+	d.unlock()
 	if cancel != nil {
 		cancel(why)
 	}

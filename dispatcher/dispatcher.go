@@ -47,9 +47,12 @@ type Dispatcher struct {
 	batch    []*task
 	requests []ledger.Request
 
+	arrivals atomic.Pointer[task] // to be let in, the last on top
+
 	// mu is never held across I/O, a channel operation that may block, or a
-	// callback.
+	// callback. It is given back by unlock.
 	mu      sync.Mutex
+	told    []told // to be told when mu is given back
 	queue   *sched.Queue
 	fresh   []*task // submitted since the last round: they have no timer yet
 	timers  timers

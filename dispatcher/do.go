@@ -24,10 +24,7 @@ func Do[T any](ctx context.Context, d *Dispatcher, s job.Spec, f func(context.Co
 	}
 	granted := d.grantNow(t)
 	if !granted {
-		if err := d.enqueue(t); err != nil {
-			d.recycle(t)
-			return zero, err
-		}
+		d.arrive(t)
 	}
 	for {
 		if !granted {
@@ -110,7 +107,7 @@ func (d *Dispatcher) grantNow(t *task) bool {
 	if hasLease(t) {
 		d.mu.Lock()
 		d.lease(t)
-		d.mu.Unlock()
+		d.unlock()
 	}
 	if o := d.cfg.Observer; o != nil {
 		o.Started(&t.spec, 0)

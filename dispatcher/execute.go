@@ -43,7 +43,7 @@ func (d *Dispatcher) begin(ctx context.Context, t *task) error {
 	}
 	d.mu.Lock()
 	shed := d.shedError(Closing, t.Class, t.Tenant, t.Cost)
-	d.mu.Unlock()
+	d.unlock()
 	d.observeShed(t, shed)
 	return shed
 }
@@ -62,7 +62,7 @@ func (d *Dispatcher) runContext(t *task) (context.Context, context.CancelCauseFu
 	t.cancel = cancel
 	d.live[t] = struct{}{}
 	why := t.cancelled
-	d.mu.Unlock()
+	d.unlock()
 	if why == nil && d.base.Err() != nil {
 		why = errStopped
 	}
@@ -95,7 +95,9 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	d.settle(t, &u)
 
 	after, retryable := retryAfter(r.Err)
-	if !retryable && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 && d.waiting.Load() == 0 {
+	more := spent(t, r.Usage) - t.Cost
+	if !retryable && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 &&
+		(d.waiting.Load() == 0 || more == 0 && !(d.direct && u.frees())) {
 		// Nobody else knows of the job, and nobody waits for what it frees.
 		t.state = done
 		d.release()
@@ -116,7 +118,7 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	}
 	if d.waiting.Load() > 0 {
 		if t.period == d.periods[t.Class] {
-			d.queue.Settled(t.Tenant, t.Class, spent(t, r.Usage)-t.Cost)
+			d.queue.Settled(t.Tenant, t.Class, more)
 		}
 		if d.direct {
 			d.came(&u)
@@ -128,7 +130,7 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	} else {
 		d.finish(t)
 	}
-	d.mu.Unlock()
+	d.unlock()
 	d.release()
 	if !again && t.turn != nil {
 		d.observeEnd(t, r)

@@ -35,7 +35,7 @@ type Stats struct {
 // Stats returns the current state.
 func (d *Dispatcher) Stats() Stats {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	var s Stats
 	for c := range s.Waiting {
 		s.Waiting[c] = d.queue.LenClass(c) + d.paused[c]

@@ -64,7 +64,7 @@ func (d *Dispatcher) lease(t *task) {
 // when there are none.
 func (d *Dispatcher) leases() (all []ledger.Lease, every time.Duration) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	for t := range d.leased {
 		for _, c := range t.charges {
 			if c.Limit.Unit == ledger.InFlight {

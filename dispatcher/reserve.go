@@ -59,8 +59,6 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 	d.called("reserve", asked, err)
 
 	started := batch[:0:len(batch)]
-	var over []*task
-	var whys []error
 	now := asked
 	if !d.direct {
 		now = d.now()
@@ -95,7 +93,7 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 		}
 		d.running.Add(-1)
 		if t.cancelled != nil {
-			over, whys = append(over, t), append(whys, t.cancelled)
+			d.tell(t, t.cancelled)
 			d.queue.Remove(&t.Job)
 			d.timers.remove(t)
 			d.waiting.Add(-1)
@@ -112,10 +110,7 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 	}
 	left := d.waiting.Load() > 0
 	d.rate.look(now, short, d.queue.Len() > 0)
-	d.mu.Unlock()
-	for i, t := range over {
-		d.gone(t, whys[i])
-	}
+	d.unlock()
 	for _, t := range started {
 		d.launch(t, pool)
 	}

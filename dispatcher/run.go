@@ -78,8 +78,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // again.
 func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 	for {
-		var late []*task
-		var whys []error
 		d.mu.Lock()
 		now := d.now()
 		for len(d.timers) > 0 && d.timers[0].at <= now {
@@ -94,9 +92,8 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 				d.watch(t, never) // see back
 				continue
 			}
-			whys = append(whys, d.expired(t))
+			d.tell(t, d.expired(t))
 			d.leave(t)
-			late = append(late, t)
 		}
 		batch := d.pick(now)
 		for _, t := range d.fresh {
@@ -108,10 +105,7 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 		d.fresh = d.fresh[:0]
 		d.next = d.wakeAt(now)
 		next := d.next
-		d.mu.Unlock()
-		for i, t := range late {
-			d.gone(t, whys[i])
-		}
+		d.unlock()
 		if len(batch) == 0 {
 			return next
 		}
@@ -219,7 +213,7 @@ func (d *Dispatcher) Shutdown(ctx context.Context) error {
 func (d *Dispatcher) close() {
 	d.mu.Lock()
 	d.closing.Store(true)
-	d.mu.Unlock()
+	d.unlock()
 }
 
 // abandon sheds what waits and ends the contexts of what runs. What is reserving
@@ -227,27 +221,22 @@ func (d *Dispatcher) close() {
 func (d *Dispatcher) abandon() {
 	d.close()
 	d.stop()
-	var shed []*task
-	var whys []error
 	var cancels []context.CancelCauseFunc
 	d.mu.Lock()
 	for _, t := range slices.Concat(d.timers, d.fresh) { // who is queued or paused is in one of them
 		if t.state != queued && t.state != paused {
 			continue
 		}
-		shed, whys = append(shed, t), append(whys, d.shedError(Closing, t.Class, t.Tenant, t.Cost))
+		d.tell(t, d.shedError(Closing, t.Class, t.Tenant, t.Cost))
 		d.leave(t)
 	}
 	for t := range d.live {
 		cancels = append(cancels, t.cancel)
 	}
-	d.mu.Unlock()
+	d.unlock()
 	d.closeIfDrained()
 	for _, cancel := range cancels {
 		cancel(errStopped)
-	}
-	for i, t := range shed {
-		d.gone(t, whys[i])
 	}
 	d.look()
 }

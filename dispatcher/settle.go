@@ -201,7 +201,7 @@ func (s *settler) drain(ctx context.Context) {
 // back.
 func (d *Dispatcher) settled(batch []unsettled) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	if d.waiting.Load() == 0 {
 		return
 	}
@@ -219,12 +219,26 @@ func (d *Dispatcher) settled(batch []unsettled) {
 func (d *Dispatcher) came(u *unsettled) bool {
 	freed := false
 	for i, c := range u.charges {
-		f := u.Final[i]
-		if u.Cancel || c.Limit.Unit == ledger.InFlight || f.Admitted+f.Late < c.Amount {
+		if u.free(i) {
 			d.queue.Free(c.Limit.Key)
 			d.freed[c.Limit.Key] = struct{}{}
 			freed = true
 		}
 	}
 	return freed
+}
+
+// free reports whether something comes back on the limit of a charge.
+func (u *unsettled) free(i int) bool {
+	c, f := u.charges[i], u.Final[i]
+	return u.Cancel || c.Limit.Unit == ledger.InFlight || f.Admitted+f.Late < c.Amount
+}
+
+func (u *unsettled) frees() bool {
+	for i := range u.charges {
+		if u.free(i) {
+			return true
+		}
+	}
+	return false
 }

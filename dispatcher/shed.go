@@ -39,18 +39,18 @@ func (d *Dispatcher) evictable(class int) int {
 }
 
 // makeRoom evicts the last in line for a more urgent newcomer when the queue is
-// full. It returns the job that has to be told, and what.
-func (d *Dispatcher) makeRoom(t *task) (*task, error) {
+// full.
+func (d *Dispatcher) makeRoom(t *task) {
 	if int(d.waiting.Load()) < d.cfg.MaxQueue {
-		return nil, nil
+		return
 	}
 	class := d.evictable(t.Class)
 	if class < 0 {
-		return nil, nil
+		return
 	}
 	v := d.queue.Victim(class).Value.(*task)
 	d.leave(v)
-	return v, d.shedError(Evicted, v.Class, v.Tenant, v.Cost)
+	d.tell(v, d.shedError(Evicted, v.Class, v.Tenant, v.Cost))
 }
 
 // hopeless sheds a job at once that could not start before its deadline.

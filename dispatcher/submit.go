@@ -29,8 +29,12 @@ func (d *Dispatcher) Submit(ctx context.Context, s job.Spec, f job.Func) (*Ticke
 	if err := d.describe(t); err != nil {
 		return nil, err
 	}
-	if err := d.enqueue(t); err != nil {
-		return nil, err
+	d.mu.Lock()
+	shed := d.admit(t)
+	d.unlock()
+	if shed != nil {
+		d.observeShed(t, shed)
+		return nil, shed
 	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { d.cancelTask(t, context.Cause(ctx)) })
@@ -39,7 +43,7 @@ func (d *Dispatcher) Submit(ctx context.Context, s job.Spec, f job.Func) (*Ticke
 		if !over {
 			t.stop = stop
 		}
-		d.mu.Unlock()
+		d.unlock()
 		if over {
 			stop()
 		}
@@ -47,31 +51,23 @@ func (d *Dispatcher) Submit(ctx context.Context, s job.Spec, f job.Func) (*Ticke
 	return &Ticket{d: d, t: t}, nil
 }
 
-// enqueue puts a described job in the queue, or sheds it.
-func (d *Dispatcher) enqueue(t *task) error {
-	d.mu.Lock()
+// admit puts a described job in the queue, or sheds it.
+func (d *Dispatcher) admit(t *task) *ShedError {
 	shed := d.bounds(t.Class, t.Tenant)
 	if shed == nil {
 		shed = d.hopeless(t)
 	}
 	if shed != nil {
-		d.mu.Unlock()
-		d.observeShed(t, shed)
 		return shed
 	}
 	d.grouped(t)
-	victim, why := d.makeRoom(t)
+	d.makeRoom(t)
 	d.rate.look(t.Arrived, false, d.queue.Len() > 0)
 	d.push(t)
 	d.waiting.Add(1)
 	d.fresh = append(d.fresh, t)
-	look := d.running.Load() < int64(d.cfg.Workers) || t.deadline < d.next
-	d.mu.Unlock()
-	if look {
+	if d.running.Load() < int64(d.cfg.Workers) || t.deadline < d.next {
 		d.look()
-	}
-	if victim != nil {
-		d.gone(victim, why)
 	}
 	return nil
 }
@@ -144,7 +140,7 @@ func (d *Dispatcher) estimate(t *task) (err error) {
 	}
 	d.mu.Lock()
 	shed := d.bounds(t.Class, t.Tenant)
-	d.mu.Unlock()
+	d.unlock()
 	if shed != nil {
 		d.observeShed(t, shed)
 		return shed

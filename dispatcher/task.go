@@ -14,8 +14,9 @@ import (
 type state uint8
 
 const (
-	queued state = iota
-	paused       // waiting for its next attempt, out of the queue
+	queued   state = iota
+	arriving       // not let in yet
+	paused         // waiting for its next attempt, out of the queue
 	reserving
 	running
 	done
@@ -38,6 +39,7 @@ type task struct {
 	results chan job.Result
 	turn    chan error
 
+	behind    *task // of those who arrive
 	state     state
 	attempt   int
 	ask       uint32        // number of its reservation, part of the id
