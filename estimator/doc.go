@@ -18,7 +18,7 @@
 // Counting is slow and, for hostile texts, very slow, so each request has a
 // budget: texts counted before are known by a keyed hash; up to 64 KiB of new text
 // is counted, less of a kind that takes longer; the rest is estimated from slices
-// at random places. So a body of 1 MB takes 25 ms of an idle core at most, whatever
+// at random places. So a body of 1 MB takes 18 ms of an idle core at most, whatever
 // is in it. An estimate names its method and, unless it is exact, bounds the
 // input: a token covers at least one byte.
 //

@@ -1,15 +1,15 @@
 package estimator
 
-// What one request may cost to estimate. A body of 1 MB takes at most 25 ms on
-// the idle core that nextPiece models, whatever is in it (48 ms of CPU when the
-// machine was five times overloaded): exactWork is 16 ms, and the slices of the
+// What one request may cost to estimate. A body of 1 MB takes at most 18 ms on
+// the idle core that nextPiece models, whatever is in it (33 ms on the slower one
+// of docs/benchmarks.md): exactWork is 11 ms, and the slices of the
 // worst text are 7 ms. Some texts of 1 MB take the counter alone 20 minutes.
 const (
 	// exactBytes and exactWork bound what is counted exactly, memo hits apart. The
-	// work is reached first: after about 40 KiB of prose, some 8,500 tokens, 16 KiB
-	// of base64, and 9 KiB of the densest text ("1\n" repeated, a part per byte).
+	// work is reached first: after about 27 KiB of prose, some 5,800 tokens, 11 KiB
+	// of base64, and 6 KiB of the densest text ("1\n" repeated, a part per byte).
 	exactBytes = 64 << 10
-	exactWork  = 16e6
+	exactWork  = 11e6
 )
 
 // meter counts the texts of one request within those bounds.
