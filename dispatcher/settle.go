@@ -93,7 +93,7 @@ type settler struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	todo    []unsettled
+	waiting []unsettled
 	sending []unsettled // written by run only
 	lost    int         // given up since that was last logged
 }
@@ -112,8 +112,8 @@ func newSettler(d *Dispatcher) *settler {
 
 func (s *settler) add(x unsettled) {
 	s.mu.Lock()
-	if len(s.todo) < maxUnsettled {
-		s.todo = append(s.todo, x)
+	if len(s.waiting) < maxUnsettled {
+		s.waiting = append(s.waiting, x)
 	} else {
 		s.lost++
 	}
@@ -127,7 +127,7 @@ func (s *settler) add(x unsettled) {
 func (s *settler) pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.todo) + len(s.sending)
+	return len(s.waiting) + len(s.sending)
 }
 
 // run sends until ctx ends, and then what is left for a little longer.
@@ -154,10 +154,10 @@ func (s *settler) drain(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		if len(s.sending) == 0 {
-			n := min(len(s.todo), maxBatch)
-			s.sending = append(s.sending, s.todo[:n]...)
-			clear(s.todo[:n])
-			s.todo = s.todo[n:]
+			n := min(len(s.waiting), maxBatch)
+			s.sending = append(s.sending, s.waiting[:n]...)
+			clear(s.waiting[:n])
+			s.waiting = s.waiting[n:]
 		}
 		lost := s.lost
 		s.lost = 0

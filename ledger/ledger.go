@@ -95,7 +95,8 @@ type Settlement struct {
 // Ledger holds the balances of all limits.
 //
 // A call that returns an error may or may not have taken effect. Asking again
-// with the same ids is safe, and tells.
+// with the same ids is safe, and tells. A ledger keeps nothing of a batch after the
+// call but the limits: the caller uses its memory again.
 type Ledger interface {
 	// Reserve decides the batch in order, and returns one decision per request.
 	// A request that is denied holds its demand on the limits that it is short
