@@ -168,7 +168,7 @@ func TestLedgerAway(t *testing.T) {
 					waits = append(waits, must(t, d, spec("t", job.Paid, 1), used(1)))
 				}
 				jobs.Wait()
-				time.Sleep(start.Add(time.Minute).Sub(time.Now()))
+				time.Sleep(time.Until(start.Add(time.Minute)))
 				asks := a.count("reserve") - asked
 				// The backoff doubles from 50 ms to 2 s, of which half to all is waited.
 				if asks < 25 || asks > 80 {

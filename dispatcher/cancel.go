@@ -57,7 +57,7 @@ func (d *Dispatcher) gone(t *task, why error) {
 	if shed, ok := why.(*ShedError); ok {
 		d.observeShed(t, shed)
 	}
-	d.deliver(t, job.Result{Err: why, Usage: t.usage, Wait: t.wait, Attempts: int(t.attempt) - 1})
+	d.deliver(t, job.Result{Err: why, Usage: t.usage, Wait: t.wait, Attempts: t.attempt - 1})
 }
 
 // deliver tells how a job ended that does not end on its caller's goroutine. It

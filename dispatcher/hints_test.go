@@ -101,10 +101,9 @@ func TestRetryAfterIsTheTrueWait(t *testing.T) {
 		for range 400 { // 200 s of work
 			must(t, d, spec("t", job.Free, 500), used(500))
 		}
-		ahead := int64(400)
 		for _, after := range []time.Duration{5 * time.Second, 25 * time.Second, 60 * time.Second} {
 			time.Sleep(after)
-			ahead = int64(d.Stats().Waiting[5])
+			ahead := int64(d.Stats().Waiting[5])
 			for int(ahead) < 400 {
 				must(t, d, spec("t", job.Free, 500), used(500))
 				ahead++

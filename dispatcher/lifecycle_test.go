@@ -220,7 +220,9 @@ func TestMethodsInAnyOrder(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		_, err := dispatcher.Do(context.Background(), d, spec("t", job.Paid, 1), nothing)
-		shedError(t, err)
+		if e := shedError(t, err); e.Reason != dispatcher.Closing {
+			t.Errorf("%+v", e)
+		}
 		k.Cancel()
 		if err := d.Shutdown(context.Background()); err != nil {
 			t.Error(err)

@@ -96,8 +96,9 @@ func (p *program) job() (job.Spec, job.Func) {
 }
 
 func (p *program) step() {
-	ctx, cancel := context.Background(), func() {}
+	ctx := context.Background()
 	if n := p.next(); n%3 > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+n%20)*time.Second)
 		p.cancels = append(p.cancels, cancel)
 	}

@@ -83,7 +83,7 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 			// back, and the job asks anew.
 			d.giveBack(t)
 			d.back(t, now, "", true, now)
-		} else if why, ran := d.decided(t, decisions[i], now); ran {
+		} else if ran, why := d.decided(t, decisions[i], now); ran {
 			started = append(started, t)
 			continue
 		} else if why != nil && t.cancelled == nil {
@@ -118,13 +118,13 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 }
 
 // decided acts on one decision. It reports whether the job runs; an error ends it.
-func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (error, bool) {
+func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (bool, error) {
 	switch dec.Outcome {
 	case ledger.Granted:
 		if t.cancelled != nil {
 			d.giveBack(t)
 			d.back(t, now, "", true, now)
-			return nil, false
+			return false, nil
 		}
 		t.period = d.periods[t.Class]
 		d.queue.Granted(&t.Job)
@@ -133,7 +133,7 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (e
 		d.rate.granted(t.Cost)
 		t.state, t.wait = running, now-t.Arrived
 		d.lease(t)
-		return nil, true
+		return true, nil
 	case ledger.Denied:
 		wait := dec.Wait
 		if dec.Limit.Unit == ledger.InFlight {
@@ -144,7 +144,7 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (e
 			until = now // something came back while we asked
 		}
 		d.back(t, now, dec.Limit.Key, dec.Limit.Own, until)
-		return nil, false
+		return false, nil
 	case ledger.TooLarge:
 		d.back(t, now, "", true, now)
 		e := &TooLargeError{Limit: dec.Limit}
@@ -153,10 +153,10 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (e
 				e.Charge = c.Amount
 			}
 		}
-		return e, false
+		return false, e
 	default:
 		d.back(t, now, "", true, now)
-		return errRefused, false
+		return false, errRefused
 	}
 }
 

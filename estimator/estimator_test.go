@@ -136,7 +136,7 @@ func TestLoadError(t *testing.T) {
 func TestFirstUseStorm(t *testing.T) {
 	var v vocabulary
 	e := newEstimator(t, Config{})
-	e.load = func(enc encoding) (counter, error) { return v.load(enc) }
+	e.load = v.load
 	r := parseChat(t, string(chatOf(t, strings.Repeat("What goes up must come down. ", 300), 700)))
 	results := make([]Result, 16)
 	var wg sync.WaitGroup

@@ -94,7 +94,7 @@ func TestHostileWorkIsBounded(t *testing.T) {
 				t.Errorf("%s by %d: a piece of %d bytes", name, size, c.longest)
 			}
 			if c.work > maxWork {
-				t.Errorf("%s by %d: work %d, want at most %d", name, size, c.work, int(maxWork))
+				t.Errorf("%s by %d: work %d, want at most %d", name, size, c.work, maxWork)
 			}
 			// The fake counter needs a token for four bytes, and one for less.
 			if least, most := int64(len(text)/4), int64(len(text)); n < least || n > most {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (f *fleet) part(ctx context.Context) error {
 		select {
 		case <-m.gone:
 			if m.killed == 0 && (m.ended != nil || !m.bye) {
-				errs = append(errs, fmt.Errorf("%w: process %d: %v", errEarly, i, m.ended))
+				errs = append(errs, fmt.Errorf("%w: process %d: %w", errEarly, i, cmp.Or(m.ended, errNoBye)))
 			}
 		case <-timer.C:
 			return fmt.Errorf("loadtest: process %d did not end within %v", i, limit)
@@ -123,6 +124,9 @@ func (f *fleet) part(ctx context.Context) error {
 // errEarly is a worker that ended by itself. What is known of the others is still
 // worth a report.
 var errEarly = errors.New("loadtest: a process ended early")
+
+// errNoBye is why, when the process itself named no error.
+var errNoBye = errors.New("it did not say bye")
 
 // close ends what is left of the fleet.
 func (f *fleet) close() {

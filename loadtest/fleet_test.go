@@ -187,8 +187,12 @@ func TestEarlyEnd(t *testing.T) {
 			if err := errors.Join(dec.Decode(&x), enc.Encode(news{Ready: true}), dec.Decode(&x)); err != nil {
 				return err
 			}
-			enc.Encode(news{Records: []record{{Seq: 1, Submitted: 1}, {Seq: 1, Submitted: 1, Granted: 2}}})
-			io.WriteString(out, `{"records":[{"se`)
+			if err := enc.Encode(news{Records: []record{{Seq: 1, Submitted: 1}, {Seq: 1, Submitted: 1, Granted: 2}}}); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(out, `{"records":[{"se`); err != nil {
+				return err
+			}
 			return errors.New("out of memory")
 		}), nil
 	}, func(time.Duration, counts) {})

@@ -18,8 +18,8 @@ func main() {
 	played, err := runRole()
 	if !played {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
 		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		stop()
 	}
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):

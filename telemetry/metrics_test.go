@@ -35,7 +35,7 @@ func TestDispatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Watch(d.Stats)
-		go d.Run(t.Context())
+		go func() { _ = d.Run(t.Context()) }()
 
 		spec := func(tenant string, p job.Priority, tokens int64) job.Spec {
 			return job.Spec{Model: "m", Tenant: tenant, Priority: p, Estimate: job.Estimate{Input: tokens, Declared: true}}

@@ -56,7 +56,8 @@ func TestDrain(t *testing.T) {
 	if err := <-s.done; err != nil {
 		t.Error(err)
 	}
-	if _, err := http.Get(s.url + "/healthz"); err == nil {
+	if resp, err := http.Get(s.url + "/healthz"); err == nil {
+		resp.Body.Close()
 		t.Error("the server still answers")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -75,7 +76,7 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 
 // readError keeps a MaxBytesError, and blames the sender for any other.
 func readError(err error) error {
-	if _, ok := err.(*http.MaxBytesError); ok {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err
 	}
 	return &transport.Error{Status: http.StatusBadRequest, Type: transport.InvalidRequest, Message: "The request body could not be read."}

@@ -102,7 +102,8 @@ func TestServe(t *testing.T) {
 		}
 	}
 	stop()
-	if _, err := client.Post(url, "", nil); err == nil {
+	if res, err := client.Post(url, "", nil); err == nil {
+		res.Body.Close()
 		t.Error("it still answers")
 	}
 }

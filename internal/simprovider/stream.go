@@ -109,7 +109,8 @@ func (st *stream) appendTextDelta(b []byte, _ int64) []byte {
 }
 
 func (st *stream) chunk(choice int64, delta []byte, finish string) {
-	b := append(st.event[:0], st.head...)
+	b := st.event[:0]
+	b = append(b, st.head...)
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, choice, 10)
 	b = append(b, `,"delta":`...)
@@ -134,7 +135,8 @@ func (st *stream) end() {
 		st.chunk(i, append(st.delta[:0], "{}"...), st.answer.finish)
 	}
 	if st.includeUsage {
-		b := append(st.event[:0], st.head...)
+		b := st.event[:0]
+		b = append(b, st.head...)
 		b = append(b, `],"usage":`...)
 		b = st.appendUsage(b)
 		st.write(append(b, "}\n\n"...))

@@ -67,14 +67,14 @@ func longestWaitBinds(h *harness) {
 }
 
 // until checks that the charges fit exactly when the denial said.
-func (h *harness) until(d ledger.Decision, charges ...ledger.Charge) ledger.ID {
+func (h *harness) until(d ledger.Decision, charges ...ledger.Charge) {
 	h.Helper()
 	h.sleep(d.Wait - time.Microsecond)
 	if again := h.deny(charges...); again.Wait != time.Microsecond {
 		h.Fatalf("a microsecond before the end of a wait of %v, %v more", d.Wait, again.Wait)
 	}
 	h.sleep(time.Microsecond)
-	return h.grant(charges...)
+	h.grant(charges...)
 }
 
 func exactOnWindow(h *harness) {

@@ -119,7 +119,7 @@ func refundAsItLeaves(h *harness) {
 	id := h.grant(of(tpm, 600))
 	slot := tpm.Shape(0).Slot
 	leaves := (time.Now().UnixMicro() + (61 * time.Second).Microseconds() + slot - 1) / slot * slot
-	h.sleep(time.UnixMicro(leaves).Sub(time.Now()) - time.Microsecond)
+	h.sleep(time.Until(time.UnixMicro(leaves)) - time.Microsecond)
 	h.used(tpm, 600)
 	h.sleep(time.Microsecond)
 	h.used(tpm, 0)
