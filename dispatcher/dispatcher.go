@@ -16,11 +16,13 @@ import (
 type Dispatcher struct {
 	cfg     Config
 	start   time.Time
-	direct  bool // the ledger never blocks
+	direct  bool        // the ledger never blocks
+	line    ledger.Line // nil: the ledger keeps no line
+	name    string      // in the line
 	settler *settler
 
 	wake    chan struct{} // to the dispatcher goroutine: look again
-	asks    chan []*task  // to the reserving goroutine; unused when direct
+	asks    chan asks     // to the reserving goroutine; unused when direct
 	renew   chan struct{} // to the renewing goroutine: sooner than it thinks
 	drained chan struct{} // closed when nothing is left after closing
 	once    sync.Once     // closes drained
@@ -59,6 +61,7 @@ type Dispatcher struct {
 	next    time.Duration // when the dispatcher goroutine looks again by itself
 	asking  bool          // a batch is on its way to the ledger
 	most    int           // how large the next batch may be
+	turn    time.Duration // when lanes in line were told to ask
 	pause   time.Duration // no reservation before this: the ledger is away
 	backoff time.Duration
 	rate    rate
@@ -80,13 +83,16 @@ func New(cfg Config) (*Dispatcher, error) {
 		return nil, err
 	}
 	_, direct := cfg.Ledger.(ledger.NonBlocking)
+	line, _ := cfg.Ledger.(ledger.Line)
 	base, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
 		cfg:     cfg,
 		start:   time.Now(),
 		direct:  direct,
+		line:    line,
+		name:    newID().String(),
 		wake:    make(chan struct{}, 1),
-		asks:    make(chan []*task, 1),
+		asks:    make(chan asks, 1),
 		renew:   make(chan struct{}, 1),
 		drained: make(chan struct{}),
 		ended:   make(chan struct{}),
@@ -94,6 +100,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		stop:    stop,
 		queue:   sched.New(sched.Config{AgingStep: max(cfg.AgingStep, 0), AgedShare: int64(cfg.AgedShare), Weight: cfg.Weight}),
 		next:    never,
+		turn:    never,
 		most:    maxBatch,
 		groups:  make(map[groupKey]group),
 		freed:   make(map[string]struct{}),

@@ -89,13 +89,19 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 		room = t.final[:]
 	}
 	u := unsettled{ledger.Settlement{ID: t.id(), Final: final(room, t.charges, r.Usage), Cancel: r.Usage.Known == job.NotSent}, t.charges}
+	more := spent(t, r.Usage) - t.Cost
+	if d.line != nil {
+		u.Tenant, u.Class, u.Weight, u.Extra = t.Tenant, t.Class, 1, more
+		if d.cfg.Weight != nil {
+			u.Weight = d.cfg.Weight(t.Tenant)
+		}
+	}
 	if !r.Usage.FirstByte.IsZero() {
 		u.Counted = max(r.Usage.FirstByte.Sub(d.start)-t.asked, time.Microsecond)
 	}
 	d.settle(t, &u)
 
 	after, retryable := retryAfter(r.Err)
-	more := spent(t, r.Usage) - t.Cost
 	if !retryable && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 &&
 		(d.waiting.Load() == 0 || more == 0 && !(d.direct && u.frees())) {
 		// Nobody else knows of the job, and nobody waits for what it frees.

@@ -29,8 +29,15 @@ var (
 func (d *Dispatcher) reserver(ctx context.Context, pool *errgroup.Group) {
 	for {
 		select {
-		case batch := <-d.asks:
-			d.ask(ctx, batch, d.now(), pool)
+		case a := <-d.asks:
+			d.withdraw(ctx, a.left)
+			if len(a.batch) > 0 {
+				d.ask(ctx, a.batch, d.now(), pool)
+			} else {
+				d.mu.Lock()
+				d.asking = false
+				d.unlock()
+			}
 			d.look()
 		case <-ctx.Done():
 			return
@@ -44,7 +51,15 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 	requests := d.requests[:0]
 	guard := d.guardTime()
 	for _, t := range batch {
-		requests = append(requests, ledger.Request{ID: t.id(), Charges: t.charges, Guard: guard})
+		r := ledger.Request{ID: t.id(), Charges: t.charges, Guard: guard}
+		if d.line != nil {
+			r.Place = d.place(t)
+			r.Place.Waited = max(asked-t.Arrived, 0)
+			if t.ticket {
+				r.Place.Ticket, r.Place.Lane = true, lane(t)
+			}
+		}
+		requests = append(requests, r)
 	}
 	d.requests = requests
 	if !d.direct {
@@ -82,7 +97,7 @@ func (d *Dispatcher) ask(ctx context.Context, batch []*task, asked time.Duration
 			// provider would count the call later than the ledger does: it goes
 			// back, and the job asks anew.
 			d.giveBack(t)
-			d.back(t, now, "", true, now)
+			d.retake(t, now)
 		} else if ran, why := d.decided(t, decisions[i], now); ran {
 			started = append(started, t)
 			continue
@@ -123,7 +138,7 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (b
 	case ledger.Granted:
 		if t.cancelled != nil {
 			d.giveBack(t)
-			d.back(t, now, "", true, now)
+			d.retake(t, now)
 			return false, nil
 		}
 		t.period = d.periods[t.Class]
@@ -135,18 +150,21 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (b
 		d.lease(t)
 		return true, nil
 	case ledger.Denied:
-		wait := dec.Wait
-		if dec.Limit.Unit == ledger.InFlight {
-			wait = min(wait, releasePoll)
+		until := now + dec.Wait
+		_, freed := d.freed[dec.Limit.Key]
+		switch {
+		case d.line != nil && !dec.Limit.Own && t.ticket:
+			d.back(t, now, func() { d.queue.Line(&t.Job, dec.Limit.Key, until) })
+			return false, nil
+		case d.line != nil && !dec.Limit.Own, freed: // it stands behind those in line; something came back while we asked
+			until = now
+		case d.line == nil && dec.Limit.Unit == ledger.InFlight:
+			until = min(until, now+releasePoll)
 		}
-		until := now + wait
-		if _, ok := d.freed[dec.Limit.Key]; ok {
-			until = now // something came back while we asked
-		}
-		d.back(t, now, dec.Limit.Key, dec.Limit.Own, until)
+		d.back(t, now, func() { d.queue.Denied(&t.Job, dec.Limit.Key, dec.Limit.Own || d.line != nil, until) })
 		return false, nil
 	case ledger.TooLarge:
-		d.back(t, now, "", true, now)
+		d.retake(t, now)
 		e := &TooLargeError{Limit: dec.Limit}
 		for _, c := range t.charges {
 			if c.Limit == dec.Limit {
@@ -155,15 +173,20 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (b
 		}
 		return false, e
 	default:
-		d.back(t, now, "", true, now)
+		d.retake(t, now)
 		return false, errRefused
 	}
 }
 
+// retake lets a job ask again at once.
+func (d *Dispatcher) retake(t *task, now time.Duration) {
+	d.back(t, now, func() { d.queue.Denied(&t.Job, "", true, now) })
+}
+
 // back returns a job to its place in the queue.
-func (d *Dispatcher) back(t *task, now time.Duration, limit string, own bool, until time.Duration) {
+func (d *Dispatcher) back(t *task, now time.Duration, denied func()) {
 	t.state = queued
-	d.queue.Denied(&t.Job, limit, own, until)
+	denied()
 	if t.deadline <= now && t.cancelled == nil {
 		t.cancelled = d.expired(t)
 		return

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/paceline-go/paceline/internal/sched"
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/ledger"
 )
 
 // errStopped is the cause of the contexts of running jobs that are cut off.
@@ -42,6 +44,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	background.Go(func() error { d.settler.run(helpers); return nil })
 	background.Go(func() error { d.renewer(helpers); return nil })
+	if d.line != nil {
+		background.Go(func() error { d.watcher(helpers); return nil })
+	}
 	abandoned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { defer close(abandoned); d.abandon() })
 	defer func() {
@@ -66,6 +71,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			armed = never
 		case <-d.drained:
 			_ = pool.Wait()
+			d.mu.Lock()
+			left := d.withdrawn(job.Classes)
+			d.unlock()
+			d.withdraw(helpers, left)
 			stopHelpers()
 			_ = background.Wait()
 			return ctx.Err()
@@ -95,7 +104,7 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 			d.tell(t, d.expired(t))
 			d.leave(t)
 		}
-		batch := d.pick(now)
+		batch, left := d.pick(now)
 		for _, t := range d.fresh {
 			if t.state == queued && t.timer == 0 {
 				d.watch(t, t.deadline)
@@ -106,39 +115,62 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 		d.next = d.wakeAt(now)
 		next := d.next
 		d.unlock()
-		if len(batch) == 0 {
+		if len(batch) == 0 && len(left) == 0 {
 			return next
 		}
 		if !d.direct {
-			d.asks <- batch // never more than one: see asking
+			d.asks <- asks{batch, left} // never more than one: see asking
 			return next
 		}
-		if !d.ask(context.Background(), batch, now, pool) {
+		d.withdraw(context.Background(), left)
+		if len(batch) == 0 || !d.ask(context.Background(), batch, now, pool) {
 			return next
 		}
 	}
 }
 
+// asks is what the ledger is asked at once: tickets that leave, then reservations.
+type asks struct {
+	batch []*task
+	left  []ledger.Request
+}
+
 // pick takes the jobs out of the queue that may ask for their budget now. Each
-// holds a worker from here on.
-func (d *Dispatcher) pick(now time.Duration) []*task {
+// holds a worker from here on. While none is free for a job it does not stay in line.
+func (d *Dispatcher) pick(now time.Duration) (batch []*task, left []ledger.Request) {
 	if d.asking || now < d.pause {
-		return nil
+		return nil, nil
 	}
-	batch := d.batch[:0]
+	if d.line != nil {
+		told := now >= d.turn
+		if told {
+			d.turn = never
+		}
+		d.queue.Recall(now, told)
+	}
+	batch = d.batch[:0]
 	if !d.direct {
 		batch = nil // the one before may still be in the reserver's hands
 	}
 	clear(d.freed)
-	for len(batch) < d.most {
+	busy := job.Classes // the first class that finds no worker
+	deeper, fresh := 0, [job.Classes]int{}
+	for len(batch) < maxBatch && deeper < d.most && (d.line != nil || len(batch) < d.most) {
 		worst := job.Classes - 1
 		if !d.acquire(worst) {
+			busy = urgent + 1
 			if worst = urgent; !d.acquire(worst) {
+				busy = 0
 				d.rate.look(now, true, d.queue.Len() > len(batch))
 				break
 			}
 		}
-		j := d.queue.Next(now, worst)
+		var j *sched.Job
+		if d.line != nil {
+			j = d.nextInLine(now, worst)
+		} else {
+			j = d.queue.Next(now, worst)
+		}
 		if j == nil {
 			d.running.Add(-1)
 			d.closeIfDrained() // who ended meanwhile saw us running
@@ -146,13 +178,29 @@ func (d *Dispatcher) pick(now time.Duration) []*task {
 		}
 		t := j.Value.(*task)
 		t.state = reserving
+		switch {
+		case !d.queue.First(j):
+			t.ticket = false
+			deeper++
+		case d.line == nil || d.queue.HasTicket(j):
+			t.ticket = d.line != nil
+		default:
+			t.ticket = d.queue.Tickets(t.Class)+fresh[t.Class] < maxTickets
+			fresh[t.Class]++
+		}
 		batch = append(batch, t)
 	}
-	d.asking = len(batch) > 0 && !d.direct
+	if d.line != nil {
+		if len(batch) > 0 {
+			busy = job.Classes // it holds workers itself
+		}
+		left = d.withdrawn(busy)
+	}
+	d.asking = len(batch)+len(left) > 0 && !d.direct
 	if d.direct {
 		d.batch = batch
 	}
-	return batch
+	return batch, left
 }
 
 // wakeAt is when the dispatcher goroutine has to look again by itself.
@@ -167,6 +215,7 @@ func (d *Dispatcher) wakeAt(now time.Duration) time.Duration {
 	if now < d.pause {
 		return min(next, d.pause)
 	}
+	next = min(next, d.turn)
 	if at, ok := d.queue.Wake(); ok {
 		next = min(next, at)
 	}

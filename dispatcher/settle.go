@@ -219,7 +219,7 @@ func (d *Dispatcher) settled(batch []unsettled) {
 func (d *Dispatcher) came(u *unsettled) bool {
 	freed := false
 	for i, c := range u.charges {
-		if u.free(i) {
+		if u.free(i) && (d.line == nil || c.Limit.Own) {
 			d.queue.Free(c.Limit.Key)
 			d.freed[c.Limit.Key] = struct{}{}
 			freed = true

@@ -116,6 +116,9 @@ func (d *Dispatcher) describe(t *task) error {
 		return err
 	}
 	t.Cost = cost(t.charges, t.estimate)
+	if d.line != nil && d.direct {
+		t.request[0].Place = d.place(t) // see grantNow
+	}
 	t.Arrived = d.now()
 	wait := d.cfg.MaxWait
 	if !s.Deadline.IsZero() {

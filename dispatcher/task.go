@@ -41,6 +41,7 @@ type task struct {
 
 	behind    *task // of those who arrive
 	state     state
+	ticket    bool // stays in line when it is denied
 	attempt   int
 	ask       uint32        // number of its reservation, part of the id
 	at        time.Duration // when its timer fires

@@ -98,14 +98,19 @@ func (b *budget) expire(now int64) {
 }
 
 // fits says whether a charge may be taken. One above the burst needs a full bucket.
-func (b *budget) fits(amount int64) bool {
-	return amount <= b.free && (amount <= b.spare || b.shape.Burst <= b.spare)
+func (b *budget) fits(amount int64) bool { return b.fitsIn(amount, b.free, b.spare) }
+
+// fitsIn is fits when only so much of the window and the bucket may be taken.
+func (b *budget) fitsIn(amount, free, spare int64) bool {
+	return amount <= free && (amount <= spare || b.shape.Burst <= spare)
 }
 
 // wait returns the microseconds until amount fits; 0 means now.
-func (b *budget) wait(amount, now int64) int64 {
+func (b *budget) wait(amount, now int64) int64 { return b.waitIn(amount, b.free, b.spare, now) }
+
+func (b *budget) waitIn(amount, free, spare, now int64) int64 {
 	if b.window == nil {
-		if amount <= b.free {
+		if amount <= free {
 			return 0
 		}
 		first := now + b.shape.Window
@@ -115,10 +120,10 @@ func (b *budget) wait(amount, now int64) int64 {
 		return max(first-now, 1)
 	}
 	var t int64
-	if short := amount - b.free; short > 0 {
+	if short := amount - free; short > 0 {
 		t = b.window.freed(short)*b.shape.Slot - now
 	}
-	if short := min(amount, b.shape.Burst) - b.spare; short > 0 {
+	if short := min(amount, b.shape.Burst) - spare; short > 0 {
 		t = max(t, b.now.refill(short, b.limit.Amount, &b.shape)-(now-b.now.at))
 	}
 	return t

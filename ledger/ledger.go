@@ -28,6 +28,9 @@ type Request struct {
 	// Guard is the time that this process measured between a grant and the
 	// first byte of the answer; it raises the guard of the limits.
 	Guard time.Duration
+	// Place is where it stands in the line, if it does. Ledgers that keep no line
+	// do not look at it.
+	Place Place
 }
 
 // MaxCharges is the largest number of charges in one request.
@@ -63,8 +66,8 @@ type Decision struct {
 	// Limit is the limit that binds: for Denied the one with the longest wait,
 	// for TooLarge the one that can never hold the charge. Otherwise nil.
 	Limit *Limit
-	// Wait is, for Denied, how long until the charges would fit if nobody else
-	// took anything, at least a microsecond. For a limit of calls in flight it is
+	// Wait is, for Denied, how long until the charges would fit if nobody took
+	// anything but those in front of it in the line, at least a microsecond. For a limit of calls in flight it is
 	// when a lease ends on its own: a release comes sooner.
 	Wait time.Duration
 }
@@ -90,6 +93,12 @@ type Settlement struct {
 	// Cancel gives everything back, whatever Final says, and refuses the id if
 	// it has not asked yet.
 	Cancel bool
+	// Tenant, Class, Weight are those of the request's Place, and Extra is by how
+	// much what was used differs from its Cost: the tenant's next turn is so much
+	// later, or sooner.
+	Tenant        string
+	Class         int
+	Weight, Extra int64
 }
 
 // Ledger holds the balances of all limits.

@@ -21,6 +21,12 @@ type Memory struct {
 	spare   []*record
 	closed  recent // ids that were settled or cancelled
 	looked  int64
+
+	line     line
+	touched  []*budget // by this call
+	views    []view    // of those
+	told     []turn    // by this call, to be told when mu is given back
+	watchers map[string]func(time.Duration)
 }
 
 // record is what one reservation took.
@@ -52,6 +58,9 @@ func NewMemory() *Memory {
 		start:   time.Now(),
 		budgets: make(map[budgetKey]*budget),
 		open:    make(map[ID]*record),
+
+		line:     newLine(),
+		watchers: make(map[string]func(time.Duration)),
 	}
 }
 
@@ -75,18 +84,49 @@ func (m *Memory) Reserve(ctx context.Context, batch []Request) ([]Decision, erro
 	}
 	out := make([]Decision, len(batch))
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	m.clean(now)
-	m.batch++
+	now := m.begin()
 	m.guard = 0
 	for i := range batch {
 		m.guard = max(m.guard, batch[i].Guard)
+		if p := &batch[i].Place; p.Process != "" {
+			m.line.saw(p, now)
+		}
 	}
 	for i := range batch {
 		out[i] = m.reserve(&batch[i], now)
 	}
+	m.end(now)
 	return out, nil
+}
+
+// begin begins a call with mu held.
+func (m *Memory) begin() (now int64) {
+	now = m.now()
+	m.clean(now)
+	m.batch++
+	m.touched = m.touched[:0]
+	return now
+}
+
+// end gives mu back, and tells those whose turn a call has brought nearer.
+func (m *Memory) end(now int64) {
+	m.tell(now)
+	if len(m.told) == 0 {
+		m.mu.Unlock()
+		return
+	}
+	told := m.told
+	m.told = nil
+	var turns []func(time.Duration)
+	for _, t := range told {
+		turns = append(turns, m.watchers[t.process])
+	}
+	m.mu.Unlock()
+	for i, turn := range turns {
+		if turn != nil {
+			turn(told[i].in)
+		}
+	}
 }
 
 func (m *Memory) reserve(r *Request, now int64) Decision {
@@ -107,9 +147,16 @@ func (m *Memory) reserve(r *Request, now int64) Decision {
 		budgets[i] = m.budget(c.Limit, now)
 		fits = fits && budgets[i].fits(c.Amount)
 	}
+	if r.Place.Process != "" && (!fits || len(m.line.order) > 0) {
+		return m.queue(r, &budgets, now)
+	}
 	if !fits {
 		return deny(r, &budgets, now)
 	}
+	return m.take(r, &budgets, now)
+}
+
+func (m *Memory) take(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
 	rec := m.newRecord()
 	rec.at = now
 	for i, c := range r.Charges {
@@ -145,12 +192,11 @@ func (m *Memory) Settle(_ context.Context, batch []Settlement) error {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	m.clean(now)
+	now := m.begin()
 	for i := range batch {
 		m.settle(&batch[i], now)
 	}
+	m.end(now)
 	return nil
 }
 
@@ -171,14 +217,55 @@ func (m *Memory) settle(s *Settlement, now int64) {
 		if s.Cancel {
 			f.Admitted, f.Late = 0, 0
 		}
-		m.touch(p.budget, now)
-		p.budget.adopt(f.Limit, m.guard)
-		p.budget.advance(now)
+		m.visit(p.budget, f.Limit, now)
 		p.budget.settle(s.ID, p, f, rec.at, s.Counted.Microseconds(), now)
 	}
+	m.line.settled(s)
 	delete(m.open, s.ID)
 	m.closed.add(&s.ID)
 	m.recycle(rec)
+}
+
+// Withdraw implements Line.
+func (m *Memory) Withdraw(_ context.Context, batch []Request) error {
+	if err := CheckBatch(batch); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	now := m.begin()
+	for i := range batch {
+		r := &batch[i]
+		if t := m.line.tickets[r.Place.key()]; t != nil {
+			m.line.drop(t, false)
+		}
+		for _, c := range r.Charges {
+			m.budget(c.Limit, now)
+		}
+	}
+	m.line.rest()
+	m.end(now)
+	return nil
+}
+
+// Watch implements Line.
+func (m *Memory) Watch(ctx context.Context, process string, turn func(in time.Duration)) error {
+	m.mu.Lock()
+	m.watchers[process] = turn
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	delete(m.watchers, process)
+	m.mu.Unlock()
+	return ctx.Err()
+}
+
+// Inspect implements Line.
+func (m *Memory) Inspect(context.Context) (LineState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.line.state
+	s.Tickets = int64(len(m.line.order))
+	return s, nil
 }
 
 // Renew implements Renewer.
@@ -234,12 +321,20 @@ func (m *Memory) budget(l *Limit, now int64) *budget {
 		b.place = m.idle.PushBack(b)
 	}
 	if b.batch != m.batch {
-		b.batch = m.batch
-		m.touch(b, now)
-		b.adopt(l, m.guard)
-		b.advance(now)
+		m.visit(b, l, now)
 	}
 	return b
+}
+
+// visit brings a budget to now, for this call.
+func (m *Memory) visit(b *budget, l *Limit, now int64) {
+	if b.batch != m.batch {
+		b.batch = m.batch
+		m.touched = append(m.touched, b)
+	}
+	m.touch(b, now)
+	b.adopt(l, m.guard)
+	b.advance(now)
 }
 
 func (m *Memory) touch(b *budget, now int64) {

@@ -15,6 +15,9 @@ func (q *Queue) Granted(j *Job) {
 		start = min(start, first.flow.start())
 	}
 	q.answered(j)
+	if j.first {
+		q.ticket(j.lane, false)
+	}
 	q.credit.grant(j)
 	f.finish += j.share
 	f.class.virtual = max(f.class.virtual, start)
@@ -42,6 +45,9 @@ func (q *Queue) Denied(j *Job, limit string, own bool, until time.Duration) {
 	}
 	l, f := j.lane, j.lane.flow
 	q.answered(j)
+	if j.first {
+		q.ticket(l, false)
+	}
 	q.enqueue(j)
 	if l.head == j {
 		q.block(l, limit, own, until)

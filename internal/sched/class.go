@@ -3,6 +3,7 @@ package sched
 // class is one of the ten: its tenants, its virtual time, its lanes by group.
 // A class is busy while a tenant competes in it.
 type class struct {
+	number int
 	// virtual is the tag up to which the class has been served. It never goes
 	// back.
 	virtual int64
@@ -16,6 +17,7 @@ type class struct {
 	cost      int64 // of what waits in the lanes that run
 	outCost   int64 // of what is out
 	lengths   lengths
+	tickets   int // lanes in the line of all processes
 }
 
 // flow is a tenant in a class.

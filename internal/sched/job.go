@@ -45,6 +45,7 @@ type Job struct {
 	share      int64 // what it adds to its tenant's tag; set by Next
 	out        bool  // taken by Next, not yet answered
 	aged       bool  // taken by the ageing rule
+	first      bool  // taken when nothing else of its lane was out
 }
 
 func (j *Job) cost() int64 { return min(max(j.Cost, 1), maxCost) }

@@ -66,7 +66,7 @@ func (q *Queue) take(l *lane, aged bool) *Job {
 	j, f := l.head, l.flow
 	q.dequeue(j)
 	q.turn++
-	j.turn, j.out, j.aged = q.turn, true, aged
+	j.turn, j.out, j.aged, j.first = q.turn, true, aged, l.out == 0
 	j.share = max(tags(j.cost(), f.weight), 1)
 	f.pending += j.share
 	f.out++

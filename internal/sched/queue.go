@@ -42,6 +42,8 @@ type Queue struct {
 	cfg     Config
 	classes [Classes]class
 	limits  map[string]*limit // those that a group charges or a lane is parked on
+	tickets []*lane           // lanes in the line of all processes
+	left    []*Job            // the last of lanes that ended with a ticket
 	timers  heap[lane]        // lanes about whose head something was said, by until
 	jobs    int               // waiting or out
 	seq     int64             // pushes
@@ -67,6 +69,7 @@ func New(cfg Config) *Queue {
 	}
 	q.credit.percent = cfg.AgedShare
 	for i := range q.classes {
+		q.classes[i].number = i
 		q.classes[i].flows = make(map[string]*flow)
 		q.classes[i].idle.place = func(f *flow) *int32 { return &f.idleAt }
 	}
@@ -175,6 +178,10 @@ func (q *Queue) gone(j *Job) {
 	f.class.jobs--
 	f.jobs--
 	if l.head == nil && l.out == 0 {
+		if l.ticket > 0 {
+			q.ticket(l, false)
+			q.left = append(q.left, j)
+		}
 		q.dropLane(l)
 	}
 	if f.lanes == nil {

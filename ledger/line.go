@@ -1,0 +1,383 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Place is where a request stands in the line, the order in which the waiting jobs
+// of all processes are served. A request with no Process stands in none: it is
+// decided by the balances alone.
+type Place struct {
+	// Process names the dispatcher: who is told when its turn has come.
+	Process string
+	// Lane names the lane of the job within its process. A lane has one ticket.
+	Lane string
+	// Tenant and Class (0 to 9, lower first) say whose turn it is, and Weight
+	// (at least 1) how large the tenant's share of its class is.
+	Tenant string
+	Class  int
+	Weight int64
+	// Cost is what fairness counts, in tokens.
+	Cost int64
+	// Waited is the job's age by the clock of its process.
+	Waited time.Duration
+	// AgingStep is how long a job waits, for each class from the most urgent one
+	// in line to its own, until it is overdue; 0 or less: it never is. AgedShare
+	// is the part of what is granted, in percent, that overdue work may take
+	// before more urgent work.
+	AgingStep time.Duration
+	AgedShare int64
+	// Ticket says that the request is the first of its lane, and stays in line
+	// when it is denied.
+	Ticket bool
+}
+
+// Line is a ledger that keeps the line.
+type Line interface {
+	Ledger
+	// Withdraw takes the tickets of the requests' lanes out of the line. The
+	// charges say on which limits somebody else may go now.
+	Withdraw(ctx context.Context, batch []Request) error
+	// Watch calls turn whenever a ticket of the process may go sooner than it was
+	// told: so long from then. It returns when ctx ends. turn must not block.
+	Watch(ctx context.Context, process string, turn func(in time.Duration)) error
+	// Inspect counts what is in line and what has happened there.
+	Inspect(ctx context.Context) (LineState, error)
+}
+
+// LineState is what a line has come to.
+type LineState struct {
+	Tickets int64
+	// Grants are those made while somebody was in line. Inversions are those of
+	// them that went to a request behind a ticket that fitted all its limits and
+	// had done so for over 100 ms.
+	Grants, Inversions int64
+	// Messages told a process that a ticket may go sooner.
+	Messages int64
+}
+
+const (
+	classes = 10
+	// tagUnit is the unit of tags: 1/256 of a token per unit of weight.
+	tagUnit = 1 << 8
+	// MaxWeight and maxCost keep tags whole in a double.
+	MaxWeight = 1 << 20
+	maxCost   = 1 << 40
+
+	// A ticket that was told to come and has not come for this long is passed
+	// over, and dropped a little later.
+	lateAfter   = int64(250 * time.Millisecond / time.Microsecond)
+	expireAfter = int64(2 * time.Second / time.Microsecond)
+	// farWait is when a ticket asks again that has more in front of it than can be
+	// reckoned: it will be told before.
+	farWait = int64(10 * time.Second / time.Microsecond)
+	// slowAfter is how long a ticket may go and does not before being passed counts.
+	slowAfter = int64(100 * time.Millisecond / time.Microsecond)
+	// tellSooner is by how much a turn must be sooner than was told to be worth
+	// a message.
+	tellSooner = int64(time.Millisecond / time.Microsecond)
+	// tellWalk is how many tickets are looked at for one to tell.
+	tellWalk = 16
+)
+
+// line is the order of the waiting jobs of all processes: a value without lock or
+// clock. Times are microseconds of the ledger's clock.
+//
+// A ticket is stamped when it joins the line, as in start-time fair queueing, with
+// the start tag of its tenant in its class; the tag moves on by the ticket's cost
+// over the weight. So the line needs no sorting when something is granted, and a
+// decision looks no further than at those who are in front.
+type line struct {
+	tickets   map[ticketKey]*ticket
+	order     []*ticket          // by class, start tag, seq
+	age       [classes][]*ticket // by arrival, seq
+	processes map[string]*process
+	finish    map[tag]int64  // a tenant's next start
+	virtual   [classes]int64 // the largest start granted
+	seq       int64
+	// credit is what overdue work may take before more urgent work, in hundredths
+	// of a token. Every grant adds its AgedShare, and one to overdue work, whether
+	// it had to go first for that or not, takes its cost. So work that gets its share
+	// anyway never makes more urgent work wait. burst bounds it both ways: the
+	// largest cost lately.
+	credit, burst int64
+	active        [classes]int64 // when each class was last granted something
+	step          int64          // AgingStep of the last call
+	state         LineState
+}
+
+type ticketKey struct{ process, lane string }
+
+type tag struct {
+	class  int
+	tenant string
+}
+
+// ticket is the place of a lane in the line.
+type ticket struct {
+	key     ticketKey
+	process *process
+	tag     tag
+	start   int64
+	seq     int64
+	share   int64 // what it added to its tenant's tag
+	cost    int64
+	arrived int64 // of its job
+	due     int64 // when its process was told to come
+	demand  []demand
+}
+
+// demand is what a ticket needs of a limit.
+type demand struct {
+	key    budgetKey
+	amount int64
+	ready  int64 // when the limit alone would allow for it, when it was last asked
+}
+
+// process is who holds tickets.
+type process struct {
+	tickets int
+	seen    int64 // its last call
+	stalled bool  // since then it did not come when it was told to
+}
+
+func newLine() line {
+	return line{
+		tickets:   make(map[ticketKey]*ticket),
+		processes: make(map[string]*process),
+		finish:    make(map[tag]int64),
+	}
+}
+
+func (p *Place) key() ticketKey { return ticketKey{p.Process, p.Lane} }
+
+// shareOf is what a cost moves a tag by.
+func shareOf(cost, weight int64) int64 {
+	return max(min(max(cost, 1), maxCost)*tagUnit/min(max(weight, 1), MaxWeight), 1)
+}
+
+// before is the order of the line, except for overdue work.
+func (t *ticket) before(class int, start, seq int64) bool {
+	if t.tag.class != class {
+		return t.tag.class < class
+	}
+	if t.start != start {
+		return t.start < start
+	}
+	return t.seq < seq
+}
+
+func (x *line) find(t *ticket) int {
+	i, _ := slices.BinarySearchFunc(x.order, t, func(a, b *ticket) int {
+		if a.before(b.tag.class, b.start, b.seq) {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func (x *line) findAge(t *ticket) int {
+	i, _ := slices.BinarySearchFunc(x.age[t.tag.class], t, func(a, b *ticket) int {
+		if a.arrived < b.arrived || a.arrived == b.arrived && a.seq < b.seq {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// saw notes that a process has called.
+func (x *line) saw(p *Place, now int64) {
+	x.step = p.AgingStep.Microseconds()
+	if p := x.processes[p.Process]; p != nil {
+		p.seen, p.stalled = now, false
+	}
+}
+
+// startOf is the tag at which the next job of a tenant starts.
+func (x *line) startOf(g tag) int64 { return max(x.virtual[g.class], x.finish[g]) }
+
+// put gives the request's lane a ticket, or its ticket the request's demand.
+func (x *line) put(p *Place, demand []demand, due, now int64) {
+	key := p.key()
+	share := shareOf(p.Cost, p.Weight)
+	t := x.tickets[key]
+	if t == nil {
+		g := tag{p.Class, p.Tenant}
+		x.seq++
+		t = &ticket{key: key, tag: g, start: x.startOf(g), seq: x.seq}
+		if t.process = x.processes[p.Process]; t.process == nil {
+			t.process = &process{seen: now}
+			x.processes[p.Process] = t.process
+		}
+		t.process.tickets++
+		x.finish[g] = t.start
+		x.tickets[key] = t
+		x.order = slices.Insert(x.order, x.find(t), t)
+	} else {
+		i := x.findAge(t)
+		x.age[t.tag.class] = slices.Delete(x.age[t.tag.class], i, i+1)
+	}
+	x.finish[t.tag] += share - t.share
+	t.share, t.cost, t.demand, t.due = share, p.Cost, demand, due
+	t.arrived = now - p.Waited.Microseconds()
+	x.age[t.tag.class] = slices.Insert(x.age[t.tag.class], x.findAge(t), t)
+}
+
+// drop takes a ticket out of the line. Unless it was granted its tenant's tag goes
+// back. When nobody is left nothing is remembered: nobody wanted what was used.
+func (x *line) drop(t *ticket, granted bool) {
+	if !granted {
+		x.finish[t.tag] -= t.share
+	}
+	delete(x.tickets, t.key)
+	i := x.find(t)
+	x.order = slices.Delete(x.order, i, i+1)
+	i = x.findAge(t)
+	x.age[t.tag.class] = slices.Delete(x.age[t.tag.class], i, i+1)
+	if t.process.tickets--; t.process.tickets == 0 {
+		delete(x.processes, t.key.process)
+	}
+}
+
+// settled corrects a tenant's tag by what a job used more than it cost.
+func (x *line) settled(s *Settlement) {
+	g := tag{s.Class, s.Tenant}
+	f, ok := x.finish[g]
+	switch {
+	case !ok || s.Extra == 0:
+	case s.Extra > 0:
+		x.finish[g] = f + shareOf(s.Extra, s.Weight)
+	default:
+		x.finish[g] = max(f-shareOf(-s.Extra, s.Weight), 0)
+	}
+}
+
+// expire drops the tickets among the first whose process is gone.
+func (x *line) expire(now int64) {
+	for i := 0; i < min(len(x.order), tellWalk); {
+		if t := x.order[i]; now > t.due+expireAfter {
+			x.drop(t, false)
+		} else {
+			i++
+		}
+	}
+	x.rest()
+}
+
+// rest forgets the tags when the line is empty, and those that say nothing when
+// there are many.
+func (x *line) rest() {
+	if len(x.order) == 0 {
+		clear(x.finish)
+		x.virtual = [classes]int64{}
+		return
+	}
+	if len(x.finish) > 2*len(x.order)+1024 {
+		for g, f := range x.finish {
+			if f <= x.virtual[g.class] {
+				delete(x.finish, g)
+			}
+		}
+	}
+}
+
+// passed says whether a ticket is passed over: its process was told to come for it
+// and did not.
+func (x *line) passed(t *ticket, now int64) bool {
+	if now > t.due+lateAfter {
+		if t.process.seen <= t.due {
+			t.process.stalled = true
+		}
+		return true
+	}
+	return t.process.stalled
+}
+
+// overdue is the ticket, or the place p itself (own), that goes before all others
+// because its class has waited longest beyond its time. p may be nil.
+func (x *line) overdue(p *Place, now int64) (first *ticket, own bool) {
+	if x.step <= 0 || x.credit <= 0 {
+		return nil, false
+	}
+	urgent := classes
+	if len(x.order) > 0 {
+		urgent = x.order[0].tag.class
+	}
+	if p != nil {
+		urgent = min(urgent, p.Class)
+	}
+	worst := int64(-1)
+	for c := urgent + 1; c < classes; c++ {
+		oldest := x.oldest(c, now)
+		arrived, mine := now+1, false
+		if oldest != nil {
+			arrived = oldest.arrived
+		}
+		if p != nil && c == p.Class && p.Ticket {
+			at := now - p.Waited.Microseconds()
+			if oldest == nil || at < arrived || oldest.key == p.key() {
+				arrived, mine = at, true
+			}
+		}
+		if late := now - arrived - int64(c-urgent)*x.step; late > worst {
+			worst, first, own = late, oldest, mine
+		}
+	}
+	if own {
+		first = nil
+	}
+	return first, own
+}
+
+// oldest is the ticket of a class whose job came first.
+func (x *line) oldest(class int, now int64) *ticket {
+	for _, t := range x.age[class] {
+		if !x.passed(t, now) {
+			return t
+		}
+	}
+	return nil
+}
+
+// granted counts a grant made while somebody is in line.
+func (x *line) granted(p *Place, start int64, aged bool, now int64) {
+	cost := min(max(p.Cost, 1), maxCost)
+	x.burst = max(cost, x.burst-(x.burst+255)/256)
+	x.credit += cost * p.AgedShare
+	if aged || x.old(p, now) {
+		x.credit -= cost * 100
+	}
+	x.credit = max(min(x.credit, x.burst*100), -x.burst*100)
+	x.active[p.Class] = now
+	if aged {
+		// Its class was not served up to its own tag, but to the smallest left.
+		for _, t := range x.order {
+			if t.tag.class == p.Class {
+				start = min(start, t.start)
+				break
+			}
+		}
+	}
+	x.virtual[p.Class] = max(x.virtual[p.Class], start)
+	x.state.Grants++
+}
+
+// old says that a request is overdue behind the most urgent class that is in line
+// or was lately.
+func (x *line) old(p *Place, now int64) bool {
+	urgent := p.Class
+	if len(x.order) > 0 {
+		urgent = min(urgent, x.order[0].tag.class)
+	}
+	for c := range urgent {
+		if x.active[c] > 0 && now-x.active[c] < x.step {
+			urgent = c
+			break
+		}
+	}
+	return urgent < p.Class && p.Waited.Microseconds() >= int64(p.Class-urgent)*x.step && x.step > 0
+}

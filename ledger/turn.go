@@ -1,0 +1,255 @@
+package ledger
+
+import (
+	"math"
+	"time"
+)
+
+// view is what a limit has left behind those who are in front.
+type view struct {
+	budget      *budget
+	free, spare int64
+	claimed     bool // by a ticket that is short of it
+}
+
+func (b *budget) view() view { return view{budget: b, free: b.free, spare: b.spare} }
+
+func (v *view) fits(amount int64) bool { return v.budget.fitsIn(amount, v.free, v.spare) }
+
+func (v *view) wait(amount, now int64) int64 { return v.budget.waitIn(amount, v.free, v.spare, now) }
+
+func (v *view) hold(amount int64) {
+	v.free -= amount
+	v.spare -= min(amount, v.budget.shape.Burst)
+}
+
+// floor returns the view that a request for amount has: what is in front counts at
+// most up to the capacity minus its own, so that a full limit is never left unused.
+// cut says that it counts no further.
+func (v view) floor(amount int64) (w view, cut bool) {
+	b := v.budget
+	free := b.free - max(b.limit.Amount-amount, 0)
+	spare := b.spare - max(b.shape.Burst-min(amount, b.shape.Burst), 0)
+	cut = v.free <= free || b.window != nil && b.shape.Burst > 0 && v.spare <= spare
+	w.budget, w.free, w.spare = b, max(v.free, free), max(v.spare, spare)
+	return w, cut
+}
+
+// back is how long the limit takes to gain an amount again. Nobody knows when a
+// call in flight ends, and a window alone gives it back only when it has passed.
+func (b *budget) back(amount int64) float64 {
+	if b.window == nil || b.shape.Burst == 0 || b.limit.Amount == 0 {
+		return math.Inf(1)
+	}
+	return float64(amount) * float64(b.shape.Ticks) / float64(b.limit.Amount) * float64(b.shape.Tick)
+}
+
+// cover sets aside what a ticket in front needs of the limits in views. One that
+// fits everywhere is covered. One that does not holds its demand on the limits that
+// it is short of, and on the others only if it can start no later than those need to
+// gain that demand again. start is when it can start; behind says that a ticket in
+// front has claimed one of the limits that it is short of, as it does now.
+func (t *ticket) cover(views []view, now int64) (start int64, behind bool) {
+	var at [MaxCharges]*view
+	var short [MaxCharges]bool
+	start = now
+	for i, d := range t.demand {
+		v := find(views, d.key)
+		if at[i] = v; v == nil {
+			start = max(start, d.ready)
+		} else if !v.fits(d.amount) {
+			start = max(start, now+v.wait(d.amount, now))
+			short[i] = true
+			behind = behind || v.claimed
+			v.claimed = true
+		}
+	}
+	for i, d := range t.demand {
+		v := at[i]
+		if v != nil && (start == now || short[i] || float64(start-now) <= v.budget.back(d.amount)) {
+			v.hold(d.amount)
+		}
+	}
+	return start, behind
+}
+
+func find(views []view, key budgetKey) *view {
+	for i := range views {
+		if views[i].budget.key == key {
+			return &views[i]
+		}
+	}
+	return nil
+}
+
+// queue decides a request that stands in the line.
+func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
+	x, p := &m.line, &r.Place
+	mine := x.tickets[p.key()]
+
+	// A tenant that is short of its own limit holds nothing, and is in no line.
+	var own *Limit
+	longest := int64(0)
+	for i, c := range r.Charges {
+		if w := budgets[i].wait(c.Amount, now); c.Limit.Own && w > longest {
+			own, longest = c.Limit, w
+		}
+	}
+	if own != nil {
+		if mine != nil && p.Ticket {
+			x.drop(mine, false)
+			x.rest()
+		}
+		return Decision{Outcome: Denied, Limit: own, Wait: micros(longest)}
+	}
+
+	start, seq := x.startOf(tag{p.Class, p.Tenant}), int64(math.MaxInt64)
+	if mine != nil && p.Ticket {
+		start, seq = mine.start, mine.seq
+	}
+	first, aged := x.overdue(p, now)
+	var all [MaxCharges]view
+	views := all[:len(r.Charges)]
+	for i := range views {
+		views[i] = budgets[i].view()
+	}
+	inverted, far := false, false
+	if !aged {
+		inverted, far = m.ahead(r, first, mine, start, seq, views, now)
+	}
+	fits := true
+	for i, c := range r.Charges {
+		views[i], _ = views[i].floor(c.Amount)
+		fits = fits && views[i].fits(c.Amount)
+	}
+	if fits {
+		m.granted(p, mine, start, aged, inverted, now)
+		return m.take(r, budgets, now)
+	}
+	d := Decision{Outcome: Denied}
+	demands := make([]demand, len(r.Charges))
+	for i, c := range r.Charges {
+		w := views[i].wait(c.Amount, now)
+		demands[i] = demand{budgets[i].key, c.Amount, now + w}
+		if w > longest {
+			d.Limit, longest = c.Limit, w
+		}
+	}
+	if far {
+		longest = max(longest, farWait)
+	}
+	d.Wait = micros(longest)
+	if p.Ticket {
+		x.put(p, demands, now+longest, now)
+	}
+	return d
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// ahead covers those in front of a request. It reports whether one of them that
+// fits has been told long ago, and whether there are more than can be reckoned.
+func (m *Memory) ahead(r *Request, first, mine *ticket, start, seq int64, views []view, now int64) (inverted, far bool) {
+	x, p := &m.line, &r.Place
+	var expired []*ticket
+	defer func() {
+		for _, t := range expired {
+			x.drop(t, false)
+		}
+	}()
+	// cover reports whether the request needs to look no further: a limit is cut,
+	// and does not fit.
+	cover := func(t *ticket) bool {
+		if at, _ := t.cover(views, now); at == now && t.due < now-slowAfter {
+			inverted = true
+		}
+		for i, c := range r.Charges {
+			if w, cut := views[i].floor(c.Amount); cut && !w.fits(c.Amount) {
+				return true
+			}
+		}
+		return false
+	}
+	if first != nil && first != mine && cover(first) {
+		return inverted, true
+	}
+	for _, t := range x.order {
+		if !t.before(p.Class, start, seq) {
+			break
+		}
+		if t == mine || t == first {
+			continue
+		}
+		if x.passed(t, now) {
+			if now > t.due+expireAfter {
+				expired = append(expired, t)
+			}
+			continue
+		}
+		if cover(t) {
+			return inverted, true
+		}
+	}
+	return inverted, false
+}
+
+// granted keeps the line after a request was granted.
+func (m *Memory) granted(p *Place, mine *ticket, start int64, aged, inverted bool, now int64) {
+	x := &m.line
+	if len(x.order) == 0 {
+		return
+	}
+	share := shareOf(p.Cost, p.Weight)
+	if mine != nil && p.Ticket {
+		x.finish[mine.tag] += share - mine.share
+		x.drop(mine, true)
+	} else {
+		x.finish[tag{p.Class, p.Tenant}] = start + share
+	}
+	x.granted(p, start, aged, now)
+	if inverted {
+		x.state.Inversions++
+	}
+	x.rest()
+}
+
+// tell tells the processes whose tickets may go sooner than they were told: those
+// that fit, and on each limit the first that does not.
+func (m *Memory) tell(now int64) {
+	x := &m.line
+	if len(x.order) == 0 {
+		return
+	}
+	x.expire(now)
+	views := m.views[:0]
+	for _, b := range m.touched {
+		b.advance(now)
+		views = append(views, b.view())
+	}
+	m.views = views
+	first, _ := x.overdue(nil, now)
+	m.claim(first, now)
+	for _, t := range x.order[:min(len(x.order), tellWalk)] {
+		if t != first && !x.passed(t, now) {
+			m.claim(t, now)
+		}
+	}
+}
+
+func (m *Memory) claim(t *ticket, now int64) {
+	if t == nil {
+		return
+	}
+	start, behind := t.cover(m.views, now)
+	if !behind && start+tellSooner < t.due {
+		t.due = start
+		m.line.state.Messages++
+		m.told = append(m.told, turn{t.key.process, micros(start - now)})
+	}
+}
+
+// turn is what a process is told.
+type turn struct {
+	process string
+	in      time.Duration
+}
