@@ -167,6 +167,9 @@ func CheckBatch(batch []Request) error {
 		if r.Guard < 0 {
 			return fmt.Errorf("%w %d: Guard must not be negative, not %v", ErrRequest, i, r.Guard)
 		}
+		if err := r.Place.validate(); err != nil {
+			return fmt.Errorf("%w %d: %w", ErrRequest, i, err)
+		}
 		for j, c := range r.Charges {
 			if c.Limit == nil {
 				return fmt.Errorf("%w %d: charge %d has no Limit", ErrRequest, i, j)
@@ -196,6 +199,9 @@ func CheckSettlements(batch []Settlement) error {
 		s := &batch[i]
 		if len(s.Final) > MaxCharges {
 			return fmt.Errorf("%w: settlement %d has %d final amounts, at most %d", ErrRequest, i, len(s.Final), MaxCharges)
+		}
+		if s.Class < 0 || s.Class >= classes || len(s.Tenant) > maxKey {
+			return fmt.Errorf("%w: settlement %d: Class must be from 0 to %d, and Tenant at most %d bytes", ErrRequest, i, classes-1, maxKey)
 		}
 		if s.Counted < 0 {
 			return fmt.Errorf("%w: settlement %d: Counted must not be negative, not %v", ErrRequest, i, s.Counted)

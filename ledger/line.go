@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -149,6 +150,22 @@ func newLine() line {
 		processes: make(map[string]*process),
 		finish:    make(map[tag]int64),
 	}
+}
+
+// validate returns an error that names the field, or nil.
+func (p *Place) validate() error {
+	switch {
+	case p.Process == "":
+	case len(p.Process) > 128 || len(p.Lane) > 4*maxKey || len(p.Tenant) > maxKey:
+		return fmt.Errorf("place: Process, Lane and Tenant must have at most 128, %d and %d bytes", 4*maxKey, maxKey)
+	case p.Class < 0 || p.Class >= classes:
+		return fmt.Errorf("place: Class must be from 0 to %d, not %d", classes-1, p.Class)
+	case p.Waited < 0:
+		return fmt.Errorf("place: Waited must not be negative, not %v", p.Waited)
+	case p.AgedShare < 0 || p.AgedShare > 100:
+		return fmt.Errorf("place: AgedShare must be from 0 to 100, not %d", p.AgedShare)
+	}
+	return nil
 }
 
 func (p *Place) key() ticketKey { return ticketKey{p.Process, p.Lane} }

@@ -95,6 +95,13 @@ func (m *Memory) Reserve(ctx context.Context, batch []Request) ([]Decision, erro
 	for i := range batch {
 		out[i] = m.reserve(&batch[i], now)
 	}
+	if len(m.line.order) > 0 {
+		for i := range batch {
+			for _, c := range batch[i].Charges {
+				m.budget(c.Limit, now)
+			}
+		}
+	}
 	m.end(now)
 	return out, nil
 }
@@ -195,6 +202,13 @@ func (m *Memory) Settle(_ context.Context, batch []Settlement) error {
 	now := m.begin()
 	for i := range batch {
 		m.settle(&batch[i], now)
+	}
+	if len(m.line.order) > 0 {
+		for i := range batch {
+			for _, f := range batch[i].Final {
+				m.budget(f.Limit, now)
+			}
+		}
 	}
 	m.end(now)
 	return nil

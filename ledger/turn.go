@@ -156,6 +156,9 @@ func (m *Memory) ahead(r *Request, first, mine *ticket, start, seq int64, views 
 		for _, t := range expired {
 			x.drop(t, false)
 		}
+		if len(expired) > 0 {
+			x.rest()
+		}
 	}()
 	// cover reports whether the request needs to look no further: a limit is cut,
 	// and does not fit.

@@ -27,6 +27,8 @@ type call struct {
 	// The arguments after the limits: the ids, and per id a part of the body.
 	ids, body          []byte
 	idCount, bodyCount int
+	places             []byte // of the requests, after the body
+	placeCount         int
 	record             []byte // of one request; reused
 }
 
@@ -107,6 +109,7 @@ func neverFits(r ledger.Request) bool {
 
 func (c *call) request(r *ledger.Request) {
 	c.id(r.ID)
+	c.place(&r.Place)
 	for _, ch := range r.Charges {
 		if !ch.Limit.CanHold(ch.Amount) {
 			c.add(-c.limit(ch.Limit))
@@ -132,6 +135,39 @@ func (c *call) request(r *ledger.Request) {
 	c.bodyCount++
 }
 
+// place appends a request's place as line.lua reads it.
+func (c *call) place(p *ledger.Place) {
+	c.placeCount++
+	if p.Process == "" {
+		c.places = appendNumber(c.places, 0)
+		return
+	}
+	b := appendArray(c.record[:0], 10)
+	b = appendString(b, []byte(p.Process))
+	b = appendString(b, []byte(p.Lane))
+	b = appendString(b, []byte(p.Tenant))
+	ticket := int64(0)
+	if p.Ticket {
+		ticket = 1
+	}
+	for _, v := range [...]int64{
+		int64(p.Class), p.Weight, p.Cost, p.Waited.Microseconds(), p.AgingStep.Microseconds(), p.AgedShare, ticket,
+	} {
+		b = appendNumber(b, v)
+	}
+	c.places = appendString(c.places, b)
+	c.record = b
+}
+
+// withdrawal appends a ticket to withdraw, and looks at its limits.
+func (c *call) withdrawal(r *ledger.Request) {
+	for _, ch := range r.Charges {
+		c.limit(ch.Limit)
+	}
+	c.body = appendString(c.body, []byte(r.Place.Process+"\x00"+r.Place.Lane))
+	c.bodyCount++
+}
+
 // settlement appends a settlement as settle.lua reads it.
 func (c *call) settlement(s *ledger.Settlement) {
 	c.id(s.ID)
@@ -143,21 +179,28 @@ func (c *call) settlement(s *ledger.Settlement) {
 	for _, f := range s.Final {
 		c.add(c.limit(f.Limit), f.Admitted, f.Late)
 	}
+	c.add(s.Extra)
+	if s.Extra != 0 {
+		c.add(s.Weight, int64(s.Class))
+		c.body = appendString(c.body, []byte(s.Tenant))
+		c.bodyCount++
+	}
 }
 
 var errReply = errors.New("redisledger: the script's reply is not of this version")
 
 func (c *call) run(ctx context.Context, script *redis.Script) ([]int64, error) {
 	const perLimit = 12
-	b := make([]byte, 0, 16+9*perLimit*len(c.limits)+len(c.ids)+len(c.body))
-	b = appendArray(b, 2+perLimit*len(c.limits)+c.idCount+c.bodyCount)
+	b := make([]byte, 0, 16+9*perLimit*len(c.limits)+len(c.ids)+len(c.body)+len(c.places))
+	b = appendArray(b, 2+perLimit*len(c.limits)+c.idCount+c.bodyCount+c.placeCount)
 	b = appendNumber(b, int64(len(c.limits)))
 	for i := range c.limits {
 		b = c.limits[i].append(b)
 	}
 	b = append(appendNumber(b, int64(c.idCount)), c.ids...)
-	b = append(b, c.body...)
-	reply, err := script.Run(ctx, c.l.client, append(c.keys, c.l.generations[:]...), b).Int64Slice()
+	b = append(append(b, c.body...), c.places...)
+	keys := append(append(c.keys, c.l.generations[:]...), c.l.line[:]...)
+	reply, err := script.Run(ctx, c.l.client, keys, b).Int64Slice()
 	if err != nil {
 		return nil, fmt.Errorf("redisledger: %w", err)
 	}
@@ -166,12 +209,15 @@ func (c *call) run(ctx context.Context, script *redis.Script) ([]int64, error) {
 
 // append packs the limit as read_limit in window.lua reads it.
 func (l *limit) append(b []byte) []byte {
-	s, lease := &l.shape, int64(0)
+	s, kind := &l.shape, int64(0)
 	if l.Unit == ledger.InFlight {
-		lease = 1
+		kind = 1
+	}
+	if l.Own {
+		kind += 2
 	}
 	for _, v := range [...]int64{
-		lease, l.mark, l.Amount, s.Window, s.Slot, s.Guard, s.Tick, s.Ticks, s.Quot, s.Rest, s.Burst, l.total,
+		kind, l.mark, l.Amount, s.Window, s.Slot, s.Guard, s.Tick, s.Ticks, s.Quot, s.Rest, s.Burst, l.total,
 	} {
 		b = appendNumber(b, v)
 	}

@@ -15,5 +15,5 @@ var fixed = func() *scripts {
 // returns, instead of from the server. Everything else is what production runs.
 func FixClock(l *Ledger) (key string) {
 	l.scripts = fixed
-	return l.generations[len(l.generations)-1] + ":clock"
+	return l.line[len(l.line)-1] + ":clock"
 }

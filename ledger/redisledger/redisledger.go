@@ -19,6 +19,8 @@ import (
 var (
 	//go:embed window.lua
 	windowLua string
+	//go:embed line.lua
+	lineLua string
 	//go:embed reserve.lua
 	reserveLua string
 	//go:embed settle.lua
@@ -27,19 +29,25 @@ var (
 	renewLua string
 	//go:embed snapshot.lua
 	snapshotLua string
+	//go:embed withdraw.lua
+	withdrawLua string
+	//go:embed inspect.lua
+	inspectLua string
 
 	production = compile(windowLua)
 )
 
 // scripts are constants: a server keeps every text that it is ever sent.
 type scripts struct {
-	reserve, settle, renew, snapshot *redis.Script
+	reserve, settle, renew, snapshot, withdraw, inspect *redis.Script
 }
 
 func compile(window string) *scripts {
 	return &scripts{
-		reserve:  redis.NewScript(window + reserveLua),
-		settle:   redis.NewScript(window + settleLua),
+		reserve:  redis.NewScript(window + lineLua + reserveLua),
+		settle:   redis.NewScript(window + lineLua + settleLua),
+		withdraw: redis.NewScript(window + lineLua + withdrawLua),
+		inspect:  redis.NewScript(window + lineLua + inspectLua),
 		renew:    redis.NewScript(window + renewLua),
 		snapshot: redis.NewScript(window + snapshotLua),
 	}
@@ -57,8 +65,10 @@ type Ledger struct {
 	client  redis.UniversalClient
 	scripts *scripts
 	prefix  string
-	// generations are the keys of the reservations, see window.lua.
+	// generations are the keys of the reservations, see window.lua, and line those
+	// of the line, see line.lua.
 	generations [6]string
+	line        [5]string
 	// guard is that of the last batch, in nanoseconds: a settlement refills the
 	// buckets at the pace that the reservations did.
 	guard atomic.Int64
@@ -94,6 +104,9 @@ func New(client redis.UniversalClient, cfg Config) (*Ledger, error) {
 	l := &Ledger{client: client, scripts: production, prefix: "{" + cfg.Name + "}:"}
 	for i, k := range [...]string{"open:0", "open:1", "open:2", "closed:0", "closed:1", "closed:2"} {
 		l.generations[i] = l.prefix + k
+	}
+	for i, k := range [...]string{"order", "age", "tickets", "tags", "rest"} {
+		l.line[i] = l.prefix + "line:" + k
 	}
 	return l, nil
 }
@@ -150,6 +163,61 @@ func (l *Ledger) Settle(ctx context.Context, batch []ledger.Settlement) error {
 		}
 	}
 	return nil
+}
+
+// Withdraw implements ledger.Line in one round trip per 1024 requests.
+func (l *Ledger) Withdraw(ctx context.Context, batch []ledger.Request) error {
+	if err := ledger.CheckBatch(batch); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(batch, maxBatch) {
+		c := l.newCall(len(part), time.Duration(l.guard.Load()))
+		for i := range part {
+			c.withdrawal(&part[i])
+		}
+		if _, err := c.run(ctx, l.scripts.withdraw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Watch implements ledger.Line by a subscription.
+func (l *Ledger) Watch(ctx context.Context, process string, turn func(in time.Duration)) error {
+	sub := l.client.Subscribe(ctx, l.prefix+"line:turn:"+process)
+	defer sub.Close()
+	if _, err := sub.Receive(ctx); err != nil {
+		return fmt.Errorf("redisledger: %w", err)
+	}
+	turn(0) // something may have been missed before
+	messages := sub.ChannelWithSubscriptions()
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return fmt.Errorf("redisledger: the subscription ended")
+			}
+			in := int64(0) // subscribed again
+			if m, ok := m.(*redis.Message); ok {
+				in, _ = strconv.ParseInt(m.Payload, 10, 64)
+			}
+			turn(time.Duration(in) * time.Microsecond)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Inspect implements ledger.Line in one round trip.
+func (l *Ledger) Inspect(ctx context.Context) (ledger.LineState, error) {
+	reply, err := l.newCall(0, 0).run(ctx, l.scripts.inspect)
+	if err != nil {
+		return ledger.LineState{}, err
+	}
+	if len(reply) != 4 {
+		return ledger.LineState{}, errReply
+	}
+	return ledger.LineState{Tickets: reply[0], Grants: reply[1], Inversions: reply[2], Messages: reply[3]}, nil
 }
 
 // Renew implements ledger.Renewer in one round trip per 1024 leases.

@@ -1,13 +1,16 @@
 -- Decides a batch of requests in order.
 -- Arguments after the ids (see start): 1 if the ids differ and every charge is one
 -- that its limit can hold; then per request its charges, packed: per charge the limit,
--- its mark, the amount, and the guard; or minus the limit that can never hold it.
+-- its mark, the amount, and the guard; or minus the limit that can never hold it;
+-- then per request 0, or its place in the line, packed (see line.lua).
 -- Reply: empty if all are granted; otherwise per request: 1 granted | 0 denied,
 -- limit, wait in us | 2 too large, limit | 3 refused.
 
 start()
 local found, over = opened(ids), ended(ids)
 local plain, first = args[pos + 1] == 1, pos + 1
+local places = first + #ids
+pos = places + #ids
 -- What to remember: ids, and per id the time of the grant and the charges.
 local records, stamp = {}, pack(now)
 
@@ -41,54 +44,11 @@ local function take_all()
   end
 end
 
--- freed returns the slot by whose end so much of the window has left.
-local function freed(w, short)
-  if not w.slots then
-    w.slots = {}
-    local h = w.reset and {} or redis.call('HGETALL', w.key)
-    for i = 1, #h, 2 do
-      if h[i] ~= STATE then
-        w.slots[tonumber(h[i])] = h[i + 1]
-      end
-    end
-  end
-  local next = leaves(now, w.guard, w)
-  for i = w.gone + 1, w.gone + RING - 1 do
-    short = short - (w.slots[i] or 0) - (i == next and w.taken or 0)
-    if short <= 0 then
-      return i
-    end
-  end
-  return w.gone + RING
-end
-
--- wait returns the us until the amount fits; 0 means now.
-local function wait(w, amount)
-  if w.lease then
-    if amount <= w.free then
-      return 0
-    end
-    local from = string.format('(%.0f', now)
-    local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    return max(min(tonumber(ends or huge), now + w.window) - now, 1)
-  end
-  local t = 0
-  if amount > w.free then
-    t = freed(w, amount - w.free) * w.slot - now
-  end
-  local short = min(amount, w.burst) - w.spare
-  if short > 0 then
-    local gain = math.ceil((short * w.ticks - w.rem) / w.amount) * w.tick
-    t = max(t, min(gain, 2764800000000) - (now - w.at))
-  end
-  return t
-end
-
--- fits says whether the charges fit now. One above the burst needs a full bucket.
-local function fits(charges)
+-- all says whether the charges fit now.
+local function all(charges)
   for j = 1, #charges, 4 do
-    local w, amount = limits[charges[j]], charges[j + 2]
-    if amount > w.free or amount > w.spare and w.burst > w.spare then
+    local w = limits[charges[j]]
+    if not fits(w, charges[j + 2], w) then
       return false
     end
   end
@@ -112,7 +72,7 @@ local function deny(charges)
   local binding, longest = 0, 0
   for j = 1, #charges, 4 do
     local w, amount = limits[charges[j]], charges[j + 2]
-    local t = wait(w, amount)
+    local t = wait(w, amount, w)
     if t > 0 then
       w.free, w.spare = w.free - amount, w.spare - min(amount, w.burst)
     end
@@ -137,15 +97,24 @@ local function one_by_one()
       reply[k], reply[k + 1] = 2, -packed
       k = k + 1
     else
-      local charges = unpack_msg(packed)
-      if fits(charges) then
+      local charges, place = unpack_msg(packed), args[places + r]
+      local go, limit, longest
+      if place ~= 0 and (busy() or not all(charges)) then
+        go, limit, longest = queue(unpack_place(place), charges)
+      else
+        go = all(charges)
+        if not go then
+          limit, longest = deny(charges)
+        end
+      end
+      if go then
         take(id, charges)
         records[#records + 1] = id
         records[#records + 1] = stamp .. packed
         mine[id] = true
         reply[k] = 1
       else
-        reply[k], reply[k + 1], reply[k + 2] = 0, deny(charges)
+        reply[k], reply[k + 1], reply[k + 2] = 0, limit, longest
         k = k + 2
       end
     end
@@ -154,7 +123,12 @@ local function one_by_one()
 end
 
 local reply = {}
-if all_fit() then
+for r = 1, #ids do
+  if args[places + r] ~= 0 then
+    saw(unpack_place(args[places + r]))
+  end
+end
+if not busy() and all_fit() then
   take_all()
 else
   reply = one_by_one()
@@ -173,4 +147,5 @@ for i = 1, count do
   end
 end
 store(open, 'HSET', records)
+tell()
 return reply

@@ -1,7 +1,8 @@
 -- Replaces reservations by what was used, each once.
 -- Arguments after the ids (see start), per settlement: 1 to cancel, the us after
 -- which it was counted or 0, the number of charges, and per charge the limit, what
--- was admitted and what came late.
+-- was admitted and what came late; then 0, or by how many tokens its tenant's turn
+-- moves, the tenant's weight, the class and the tenant.
 
 start()
 local found, over = opened(ids), ended(ids)
@@ -52,12 +53,18 @@ local done, k, seen = {}, 0, {}
 for r = 1, #ids do
   local id, cancel, counted, n = ids[r], args[pos + 1] == 1, args[pos + 2], args[pos + 3]
   local first, record = pos + 4, found[r]
-  pos = pos + 3 + 3 * n
+  pos = pos + 4 + 3 * n
+  local extra, weight, class, tenant = args[pos], 1, 0, ''
+  if extra ~= 0 then
+    weight, class, tenant = args[pos + 1], args[pos + 2], args[pos + 3]
+    pos = pos + 3
+  end
   if (record or cancel) and over[r] == 0 and not seen[id] then
     seen[id] = true
     k = k + 1
     done[k] = id
     if record then
+      settled(class, tenant, extra, weight)
       -- Per charge, as reserve.lua keeps it: -, the mark of its limit, the amount, the
       -- guard.
       local at, charges = unpack_msg(record)
@@ -89,4 +96,5 @@ end
 for i = 1, count do
   write(limits[i])
 end
+tell()
 return {}

@@ -69,3 +69,17 @@ func (v virtual) Snapshot(ctx context.Context, limits []*ledger.Limit) ([]ledger
 	}
 	return v.Ledger.Snapshot(ctx, limits)
 }
+
+func (v virtual) Withdraw(ctx context.Context, batch []ledger.Request) error {
+	if err := v.tick(ctx); err != nil {
+		return err
+	}
+	return v.Ledger.Withdraw(ctx, batch)
+}
+
+func (v virtual) Inspect(ctx context.Context) (ledger.LineState, error) {
+	if err := v.tick(ctx); err != nil {
+		return ledger.LineState{}, err
+	}
+	return v.Ledger.Inspect(ctx)
+}

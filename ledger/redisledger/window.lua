@@ -26,7 +26,7 @@ local STATE = 's'
 local function read_limit(key)
   local p = pos
   pos = p + 12
-  local w = { key = key, lease = args[p + 1] == 1, mark = args[p + 2], amount = args[p + 3], window = args[p + 4],
+  local w = { key = key, lease = fmod(args[p + 1], 2) == 1, own = args[p + 1] >= 2, mark = args[p + 2], amount = args[p + 3], window = args[p + 4],
     slot = args[p + 5], guard = args[p + 6], tick = args[p + 7], ticks = args[p + 8], quot = args[p + 9],
     rest = args[p + 10], burst = args[p + 11], total = args[p + 12], taken = 0 }
   w.add = {} -- what this call files: amounts by slot, or leases as ZADD takes them
@@ -190,7 +190,7 @@ end
 
 -- start reads what all scripts begin with: the number of limits, the limits, how
 -- many ids, and the ids. KEYS has the limits, then three generations of open
--- and three of closed reservations.
+-- and three of closed reservations, then those of line.lua.
 local limits, count, ids = {}, 0, {}
 local function start()
   count, pos = args[1], 1

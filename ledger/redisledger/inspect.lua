@@ -1,0 +1,6 @@
+-- Reads what the line has come to. There are no limits and no ids.
+-- Reply: tickets, grants, inversions, messages.
+
+start()
+load()
+return { x.count, x.grants, x.inversions, x.messages }

@@ -1,0 +1,669 @@
+-- The line of package ledger, step by step as in its line.go and turn.go. KEYS ends
+-- with its keys: tickets by rank, tickets by age, tickets, the tenants' tags, the rest.
+-- Members of the sorted sets are in the order of their bytes: the class, the start tag
+-- or the arrival, seq, and the ticket's name.
+
+-- freed returns the slot by whose end so much of the window has left.
+local function freed(w, short)
+  if not w.slots then
+    w.slots = {}
+    local h = w.reset and {} or redis.call('HGETALL', w.key)
+    for i = 1, #h, 2 do
+      if h[i] ~= STATE then
+        w.slots[tonumber(h[i])] = h[i + 1]
+      end
+    end
+  end
+  local next = leaves(now, w.guard, w)
+  for i = w.gone + 1, w.gone + RING - 1 do
+    short = short - (w.slots[i] or 0) - (i == next and w.taken or 0)
+    if short <= 0 then
+      return i
+    end
+  end
+  return w.gone + RING
+end
+
+-- wait returns the us until the amount fits, of what v has left; 0 means now.
+local function wait(w, amount, v)
+  if w.lease then
+    if amount <= v.free then
+      return 0
+    end
+    local from = string.format('(%.0f', now)
+    local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    return max(min(tonumber(ends or huge), now + w.window) - now, 1)
+  end
+  local t = 0
+  if amount > v.free then
+    t = freed(w, amount - v.free) * w.slot - now
+  end
+  local short = min(amount, w.burst) - v.spare
+  if short > 0 then
+    local gain = math.ceil((short * w.ticks - w.rem) / w.amount) * w.tick
+    t = max(t, min(gain, 2764800000000) - (now - w.at))
+  end
+  return t
+end
+
+-- fits says whether an amount may be taken of what v has left. One above the burst
+-- needs a full bucket.
+local function fits(w, amount, v)
+  return amount <= v.free and (amount <= v.spare or w.burst <= v.spare)
+end
+
+local ORDER, AGE, TICKETS, TAGS, REST = KEYS[#KEYS - 4], KEYS[#KEYS - 3], KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
+local CLASSES, UNIT, MAX_WEIGHT, MAX_COST = 10, 256, 1048576, 1099511627776
+local LATE, EXPIRE, FAR, SLOW, SOONER, WALK = 250000, 2000000, 10000000, 100000, 1000, 16
+
+-- x has the numbers of the whole line.
+local x
+local NUMBERS = { 'seq', 'credit', 'burst', 'step', 'grants', 'inversions', 'messages' }
+
+local function load()
+  if x then
+    return
+  end
+  local n = redis.call('HGET', REST, 'n')
+  n = n and unpack_msg(n) or {}
+  x = { count = redis.call('ZCARD', ORDER), virtual = {}, active = {} }
+  for i, name in ipairs(NUMBERS) do
+    x[name] = n[i] or 0
+  end
+  for c = 0, CLASSES - 1 do
+    x.virtual[c], x.active[c] = n[#NUMBERS + c + 1] or 0, n[#NUMBERS + CLASSES + c + 1] or 0
+  end
+end
+
+-- busy says whether anybody is in line.
+local function busy()
+  load()
+  return x.count > 0
+end
+
+-- Tickets that were read, by name; false: there is none. changed are those to write.
+local tickets, changed = {}, {}
+-- The front of the line as far as it was read, and the oldest of each class.
+local front, oldest = {}, {}
+local processes, tags = {}, {}
+
+local function name_of(process, lane)
+  return process .. '\0' .. lane
+end
+
+local function rank(t)
+  return string.format('%d%014x%010x', t.class, t.start, t.seq) .. t.name
+end
+
+local function by_age(t)
+  return string.format('%d%014x%010x', t.class, t.arrived, t.seq) .. t.name
+end
+
+local function parse(name, packed)
+  if not packed then
+    return false
+  end
+  local v = unpack_msg(packed)
+  local t = { name = name, process = v[1], class = v[2], tenant = v[3], start = v[4], seq = v[5],
+    share = v[6], arrived = v[7], due = v[8], demand = {} }
+  for i = 9, #v, 3 do
+    t.demand[#t.demand + 1] = { key = v[i], amount = v[i + 1], ready = v[i + 2] }
+  end
+  return t
+end
+
+local function ticket(name)
+  if tickets[name] == nil then
+    tickets[name] = parse(name, redis.call('HGET', TICKETS, name))
+  end
+  return tickets[name]
+end
+
+-- read returns the tickets of members of a sorted set.
+local function read(members)
+  local missing = {}
+  for i, m in ipairs(members) do
+    members[i] = string.sub(m, 26)
+    if tickets[members[i]] == nil then
+      missing[#missing + 1] = members[i]
+    end
+  end
+  if #missing > 0 then
+    for i, packed in ipairs(redis.call('HMGET', TICKETS, unpack(missing))) do
+      tickets[missing[i]] = parse(missing[i], packed)
+    end
+  end
+  for i, name in ipairs(members) do
+    members[i] = tickets[name]
+  end
+  return members
+end
+
+-- at returns the i-th ticket in line.
+local function at(i)
+  if i > x.count then
+    return nil
+  end
+  if i > #front then
+    for _, t in ipairs(read(redis.call('ZRANGE', ORDER, #front, #front + WALK - 1))) do
+      front[#front + 1] = t
+    end
+  end
+  return front[i]
+end
+
+local function process(name)
+  local p = processes[name]
+  if p == nil then
+    p = redis.call('HGET', REST, 'p' .. name)
+    if p then
+      local v = unpack_msg(p)
+      p = { tickets = v[1], seen = v[2], stalled = v[3] == 1 }
+    end
+    processes[name] = p
+  end
+  return p
+end
+
+local function tag_of(class, tenant)
+  return class .. tenant
+end
+
+-- finish is a tenant's tag, or nil.
+local function finish(tag)
+  if tags[tag] == nil then
+    tags[tag] = tonumber(redis.call('HGET', TAGS, tag)) or false
+  end
+  return tags[tag] or nil
+end
+
+local function set_finish(tag, f)
+  tags[tag] = f
+  redis.call('HSET', TAGS, tag, string.format('%.0f', f))
+end
+
+local function share_of(cost, weight)
+  return max(div(min(max(cost, 1), MAX_COST) * UNIT, min(max(weight, 1), MAX_WEIGHT)), 1)
+end
+
+local function start_of(class, tenant)
+  return max(x.virtual[class], finish(tag_of(class, tenant)) or 0)
+end
+
+-- unpack_place returns the place that a request was sent with.
+local unpacked = {}
+local function unpack_place(packed)
+  local p = unpacked[packed]
+  if not p then
+    local v = unpack_msg(packed)
+    p = { process = v[1], name = name_of(v[1], v[2]), tenant = v[3], class = v[4], weight = v[5], cost = v[6],
+      waited = v[7], step = v[8], share = v[9], ticket = v[10] == 1 }
+    unpacked[packed] = p
+  end
+  return p
+end
+
+local function saw(p)
+  load()
+  x.step = p.step
+  if x.count > 0 then
+    local q = process(p.process)
+    if q then
+      q.seen, q.stalled, q.dirty = now, false, true
+    end
+  end
+end
+
+-- put gives the request's lane a ticket, or its ticket the request's demand.
+local function put(p, demand, due)
+  x.touched = true
+  local t, share = ticket(p.name), share_of(p.cost, p.weight)
+  local tag = tag_of(p.class, p.tenant)
+  if not t then
+    x.seq = x.seq + 1
+    t = { name = p.name, process = p.process, class = p.class, tenant = p.tenant,
+      start = start_of(p.class, p.tenant), seq = x.seq, share = 0 }
+    tickets[p.name] = t
+    local q = process(p.process)
+    if not q then
+      q = { tickets = 0, seen = now, stalled = false }
+      processes[p.process] = q
+    end
+    q.tickets, q.dirty = q.tickets + 1, true
+    set_finish(tag, t.start)
+    redis.call('ZADD', ORDER, 0, rank(t))
+    x.count, front = x.count + 1, {}
+  else
+    tag = tag_of(t.class, t.tenant)
+    redis.call('ZREM', AGE, by_age(t))
+  end
+  set_finish(tag, (finish(tag) or 0) + share - t.share)
+  t.share, t.demand, t.due, t.arrived = share, demand, due, now - p.waited
+  redis.call('ZADD', AGE, 0, by_age(t))
+  oldest = {}
+  changed[p.name] = true
+end
+
+-- drop takes a ticket out of the line.
+local function drop(t, granted)
+  x.touched = true
+  if not granted then
+    local tag = tag_of(t.class, t.tenant)
+    set_finish(tag, (finish(tag) or 0) - t.share)
+  end
+  tickets[t.name], changed[t.name] = false, nil
+  redis.call('HDEL', TICKETS, t.name)
+  redis.call('ZREM', ORDER, rank(t))
+  redis.call('ZREM', AGE, by_age(t))
+  x.count, front, oldest = x.count - 1, {}, {}
+  local q = process(t.process)
+  if q then
+    q.tickets, q.dirty = q.tickets - 1, true
+    if q.tickets == 0 then
+      redis.call('HDEL', REST, 'p' .. t.process)
+      processes[t.process] = false
+    end
+  end
+end
+
+local function settled(class, tenant, extra, weight)
+  if extra == 0 or not busy() then
+    return
+  end
+  local tag = tag_of(class, tenant)
+  local f = finish(tag)
+  if not f then
+    return
+  elseif extra > 0 then
+    set_finish(tag, f + share_of(extra, weight))
+  else
+    set_finish(tag, max(f - share_of(-extra, weight), 0))
+  end
+end
+
+local function rest()
+  if x.count == 0 then
+    redis.call('DEL', TAGS)
+    tags = {}
+    for c = 0, CLASSES - 1 do
+      x.virtual[c] = 0
+    end
+    return
+  end
+  if redis.call('HLEN', TAGS) > 2 * x.count + 1024 then
+    local all = redis.call('HGETALL', TAGS)
+    for i = 1, #all, 2 do
+      if tonumber(all[i + 1]) <= x.virtual[tonumber(string.sub(all[i], 1, 1))] then
+        redis.call('HDEL', TAGS, all[i])
+        tags[all[i]] = nil
+      end
+    end
+  end
+end
+
+local function expire()
+  local i = 1
+  while i <= min(x.count, WALK) do
+    local t = at(i)
+    if now > t.due + EXPIRE then
+      drop(t, false)
+    else
+      i = i + 1
+    end
+  end
+  rest()
+end
+
+-- passed says whether a ticket is passed over.
+local function passed(t)
+  local q = process(t.process)
+  if now > t.due + LATE then
+    if q.seen <= t.due and not q.stalled then
+      q.stalled, q.dirty = true, true
+    end
+    return true
+  end
+  return q.stalled
+end
+
+local function oldest_of(class)
+  local known = oldest[class]
+  if known == nil or known and passed(known) then
+    oldest[class] = false
+    local from, to, i = '[' .. class, '(' .. string.char(49 + class), 0
+    repeat
+      local some = read(redis.call('ZRANGEBYLEX', AGE, from, to, 'LIMIT', i, WALK))
+      i = i + #some
+      for _, t in ipairs(some) do
+        if not passed(t) then
+          oldest[class] = t
+          return t
+        end
+      end
+    until #some < WALK
+  end
+  return oldest[class]
+end
+
+-- overdue is the ticket, or the place itself (own), that goes before all others.
+local function overdue(p)
+  if x.step <= 0 or x.credit <= 0 then
+    return nil, false
+  end
+  local urgent = CLASSES
+  if x.count > 0 then
+    urgent = at(1).class
+  end
+  if p then
+    urgent = min(urgent, p.class)
+  end
+  local worst, first, own = -1, nil, false
+  for c = urgent + 1, CLASSES - 1 do
+    local t = oldest_of(c)
+    local arrived, mine = now + 1, false
+    if t then
+      arrived = t.arrived
+    end
+    if p and c == p.class and p.ticket then
+      local came = now - p.waited
+      if not t or came < arrived or t.name == p.name then
+        arrived, mine = came, true
+      end
+    end
+    local late = now - arrived - (c - urgent) * x.step
+    if late > worst then
+      worst, first, own = late, t or nil, mine
+    end
+  end
+  if own then
+    first = nil
+  end
+  return first, own
+end
+
+local function old(p)
+  local urgent = p.class
+  if x.count > 0 then
+    urgent = min(urgent, at(1).class)
+  end
+  for c = 0, urgent - 1 do
+    if x.active[c] > 0 and now - x.active[c] < x.step then
+      urgent = c
+      break
+    end
+  end
+  return urgent < p.class and p.waited >= (p.class - urgent) * x.step and x.step > 0
+end
+
+-- granted keeps the line after a request was granted.
+local function granted(p, mine, start, aged, inverted)
+  if x.count == 0 then
+    return
+  end
+  local share = share_of(p.cost, p.weight)
+  if mine and p.ticket then
+    local tag = tag_of(mine.class, mine.tenant)
+    set_finish(tag, (finish(tag) or 0) + share - mine.share)
+    drop(mine, true)
+  else
+    set_finish(tag_of(p.class, p.tenant), start + share)
+  end
+  local cost = min(max(p.cost, 1), MAX_COST)
+  x.burst = max(cost, x.burst - div(x.burst + 255, 256))
+  x.credit = x.credit + cost * p.share
+  if aged or old(p) then
+    x.credit = x.credit - cost * 100
+  end
+  x.credit = max(min(x.credit, x.burst * 100), -x.burst * 100)
+  x.active[p.class] = now
+  if aged then
+    local first = redis.call('ZRANGEBYLEX', ORDER, '[' .. p.class, '(' .. string.char(49 + p.class), 'LIMIT', 0, 1)
+    if first[1] then
+      start = min(start, read(first)[1].start)
+    end
+  end
+  x.virtual[p.class] = max(x.virtual[p.class], start)
+  x.grants = x.grants + 1
+  if inverted then
+    x.inversions = x.inversions + 1
+  end
+  rest()
+end
+
+local function view(w)
+  return { w = w, free = w.free, spare = w.spare }
+end
+
+local function hold(v, amount)
+  v.free, v.spare = v.free - amount, v.spare - min(amount, v.w.burst)
+end
+
+-- floor returns the view that a request for amount has, and whether what is in front
+-- counts no further.
+local function floor(v, amount)
+  local w = v.w
+  local free = w.free - max(w.amount - amount, 0)
+  local spare = w.spare - max(w.burst - min(amount, w.burst), 0)
+  local cut = v.free <= free or not w.lease and w.burst > 0 and v.spare <= spare
+  return { w = w, free = max(v.free, free), spare = max(v.spare, spare) }, cut
+end
+
+-- back is how long the limit takes to gain an amount again.
+local function back(w, amount)
+  if w.lease or w.burst == 0 or w.amount == 0 then
+    return huge
+  end
+  return amount * w.ticks / w.amount * w.tick
+end
+
+-- cover sets aside what a ticket in front needs of the views, by the keys of their
+-- limits. It returns when the ticket can start, and whether a ticket in front has
+-- claimed one of the limits that it is short of.
+local function cover(t, views)
+  local start, short, behind = now, {}, false
+  for i, d in ipairs(t.demand) do
+    local v = views[d.key]
+    if not v then
+      start = max(start, d.ready)
+    elseif not fits(v.w, d.amount, v) then
+      start = max(start, now + wait(v.w, d.amount, v))
+      short[i] = true
+      behind = behind or v.claimed
+      v.claimed = true
+    end
+  end
+  for i, d in ipairs(t.demand) do
+    local v = views[d.key]
+    if v and (start == now or short[i] or start - now <= back(v.w, d.amount)) then
+      hold(v, d.amount)
+    end
+  end
+  return start, behind
+end
+
+-- ahead covers those in front of a request. It returns whether one of them that fits
+-- has been told long ago, and whether there are more than can be reckoned.
+local function ahead(p, charges, first, mine, start, seq, views)
+  local inverted, expired, far = false, {}, false
+  local function enough(t)
+    if cover(t, views) == now and t.due < now - SLOW then
+      inverted = true
+    end
+    for j = 1, #charges, 4 do
+      local v, cut = floor(views[limits[charges[j]].key], charges[j + 2])
+      if cut and not fits(v.w, charges[j + 2], v) then
+        return true
+      end
+    end
+    return false
+  end
+  if first and first ~= mine and enough(first) then
+    return inverted, true
+  end
+  for i = 1, x.count do
+    local t = at(i)
+    if t.class > p.class or t.class == p.class and (t.start > start or t.start == start and t.seq >= seq) then
+      break
+    end
+    if t ~= mine and t ~= first then
+      if passed(t) then
+        if now > t.due + EXPIRE then
+          expired[#expired + 1] = t
+        end
+      elseif enough(t) then
+        far = true
+        break
+      end
+    end
+  end
+  for _, t in ipairs(expired) do
+    drop(t, false)
+  end
+  if #expired > 0 then
+    rest()
+  end
+  return inverted, far
+end
+
+-- queue decides a request that stands in the line. It returns whether it is granted,
+-- or else the limit that binds, and for how long.
+local function queue(p, charges)
+  local mine = ticket(p.name) or nil
+  local own, longest = 0, 0
+  for j = 1, #charges, 4 do
+    local w = limits[charges[j]]
+    local t = w.own and wait(w, charges[j + 2], w) or 0
+    if t > longest then
+      own, longest = charges[j], t
+    end
+  end
+  if own > 0 then
+    if mine and p.ticket then
+      drop(mine, false)
+      rest()
+    end
+    return false, own, longest
+  end
+
+  local start, seq = start_of(p.class, p.tenant), huge
+  if mine and p.ticket then
+    start, seq = mine.start, mine.seq
+  end
+  local first, aged = overdue(p)
+  local views = {}
+  for j = 1, #charges, 4 do
+    local w = limits[charges[j]]
+    views[w.key] = view(w)
+  end
+  local inverted, far = false, false
+  if not aged then
+    inverted, far = ahead(p, charges, first, mine, start, seq, views)
+  end
+  local go = true
+  for j = 1, #charges, 4 do
+    local w = limits[charges[j]]
+    views[w.key] = floor(views[w.key], charges[j + 2])
+    go = go and fits(w, charges[j + 2], views[w.key])
+  end
+  if go then
+    granted(p, mine, start, aged, inverted)
+    return true
+  end
+  local binding, demand = 0, {}
+  for j = 1, #charges, 4 do
+    local w = limits[charges[j]]
+    local t = wait(w, charges[j + 2], views[w.key])
+    demand[#demand + 1] = { key = w.key, amount = charges[j + 2], ready = now + t }
+    if t > longest then
+      binding, longest = charges[j], t
+    end
+  end
+  if far then
+    longest = max(longest, FAR)
+  end
+  if p.ticket then
+    put(p, demand, now + longest)
+  end
+  return false, binding, longest
+end
+
+-- flush writes what changed of the line.
+local function flush()
+  for name in pairs(changed) do
+    local t = tickets[name]
+    local v = { t.process, t.class, t.tenant, t.start, t.seq, t.share, t.arrived, t.due }
+    for _, d in ipairs(t.demand) do
+      v[#v + 1], v[#v + 2], v[#v + 3] = d.key, d.amount, d.ready
+    end
+    redis.call('HSET', TICKETS, name, pack(v))
+  end
+  for name, q in pairs(processes) do
+    if q and q.dirty then
+      redis.call('HSET', REST, 'p' .. name, pack({ q.tickets, q.seen, q.stalled and 1 or 0 }))
+    end
+  end
+  local n = {}
+  for i, name in ipairs(NUMBERS) do
+    n[i] = x[name]
+  end
+  for c = 0, CLASSES - 1 do
+    n[#NUMBERS + c + 1], n[#NUMBERS + CLASSES + c + 1] = x.virtual[c], x.active[c]
+  end
+  redis.call('HSET', REST, 'n', pack(n))
+  redis.call('PEXPIRE', REST, 3600000)
+  for _, key in ipairs({ ORDER, AGE, TICKETS, TAGS }) do
+    redis.call('PEXPIRE', key, 60000)
+  end
+end
+
+-- tell tells the processes whose tickets may go sooner than they were told: those that
+-- fit, and on each limit the first that does not. All else was written.
+local function tell()
+  load()
+  if x.count == 0 and not x.touched then
+    return
+  end
+  local told = {}
+  if x.count > 0 then
+    expire()
+    local views = {}
+    for i = 1, count do
+      local w = limits[i]
+      w.slots, w.reset, w.taken = nil, nil, 0
+      if w.lease then
+        w.free = w.amount - redis.call('ZCOUNT', w.key, string.format('(%.0f', now), '+inf')
+      else
+        w.free = w.amount - w.used
+        if w.burst > 0 then
+          w.spare = w.level
+        end
+      end
+      views[w.key] = view(w)
+    end
+    local function claim(t)
+      local start, behind = cover(t, views)
+      if not behind and start + SOONER < t.due then
+        t.due = start
+        changed[t.name] = true
+        x.messages = x.messages + 1
+        told[#told + 1] = { t.process, start - now }
+      end
+    end
+    local first = overdue(nil)
+    if first then
+      claim(first)
+    end
+    for i = 1, min(x.count, WALK) do
+      local t = at(i)
+      if t ~= first and not passed(t) then
+        claim(t)
+      end
+    end
+  end
+  flush()
+  for _, m in ipairs(told) do
+    local channel = string.gsub(ORDER, 'order$', 'turn:') .. m[1]
+    -- Without the right to publish the waiting go by their hints.
+    redis.pcall('PUBLISH', channel, string.format('%.0f', m[2]))
+  end
+end
