@@ -106,7 +106,7 @@ func (d *Dispatcher) describe(t *task) error {
 		return err
 	}
 	for _, c := range t.charges {
-		if c.Limit != nil && c.Amount > c.Limit.Largest() {
+		if c.Limit != nil && !c.Overdraw && c.Amount > c.Limit.Largest() {
 			return &TooLargeError{Limit: c.Limit, Charge: c.Amount}
 		}
 	}

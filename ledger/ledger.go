@@ -18,6 +18,9 @@ type ID struct {
 type Charge struct {
 	Limit  *Limit
 	Amount int64
+	// Overdraw takes the amount also when the limit is short: the job counts
+	// there, but only others wait.
+	Overdraw bool
 }
 
 // Request asks for all the charges of one attempt of one job, or none.

@@ -24,6 +24,7 @@ type Memory struct {
 
 	line     line
 	touched  []*budget // by this call
+	waiting  []Charge  // of a request: those that wait for their limits
 	views    []view    // of those
 	told     []turn    // by this call, to be told when mu is given back
 	watchers map[string]func(time.Duration)
@@ -144,7 +145,7 @@ func (m *Memory) reserve(r *Request, now int64) Decision {
 		return Decision{Outcome: Refused}
 	}
 	for _, c := range r.Charges {
-		if !c.Limit.CanHold(c.Amount) {
+		if !c.Overdraw && !c.Limit.CanHold(c.Amount) {
 			return Decision{Outcome: TooLarge, Limit: c.Limit}
 		}
 	}
@@ -152,7 +153,7 @@ func (m *Memory) reserve(r *Request, now int64) Decision {
 	fits := true
 	for i, c := range r.Charges {
 		budgets[i] = m.budget(c.Limit, now)
-		fits = fits && budgets[i].fits(c.Amount)
+		fits = fits && (c.Overdraw || budgets[i].fits(c.Amount))
 	}
 	if r.Place.Process != "" && (!fits || len(m.line.order) > 0) {
 		return m.queue(r, &budgets, now)
@@ -181,6 +182,9 @@ func deny(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
 		longest int64
 	)
 	for i, c := range r.Charges {
+		if c.Overdraw {
+			continue
+		}
 		wait := budgets[i].wait(c.Amount, now)
 		if wait > 0 {
 			budgets[i].hold(c.Amount)

@@ -21,7 +21,7 @@ func TestMemoryForgets(t *testing.T) {
 			r := Request{}
 			binary.BigEndian.PutUint64(r.ID.Job[:], n)
 			for _, l := range limits {
-				r.Charges = append(r.Charges, Charge{l, 1})
+				r.Charges = append(r.Charges, Charge{Limit: l, Amount: 1})
 			}
 			if ds, err := m.Reserve(t.Context(), []Request{r}); err != nil || ds[0].Outcome != Granted {
 				t.Fatal(ds, err)
@@ -75,7 +75,7 @@ func TestMemorySettlesForOneWhoLeft(t *testing.T) {
 	m := NewMemory()
 	l := &Limit{Key: "tpm", Unit: Tokens, Amount: 100, Window: time.Minute, Unpaced: true}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := m.Reserve(ctx, []Request{{Charges: []Charge{{l, 100}}}}); err != nil {
+	if _, err := m.Reserve(ctx, []Request{{Charges: []Charge{{Limit: l, Amount: 100}}}}); err != nil {
 		t.Fatal(err)
 	}
 	cancel()

@@ -90,11 +90,18 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 	// A tenant that is short of its own limit holds nothing, and is in no line.
 	var own *Limit
 	longest := int64(0)
+	var all [MaxCharges]view
+	views, charges := all[:0], m.waiting[:0]
 	for i, c := range r.Charges {
+		if c.Overdraw {
+			continue
+		}
+		views, charges = append(views, budgets[i].view()), append(charges, c)
 		if w := budgets[i].wait(c.Amount, now); c.Limit.Own && w > longest {
 			own, longest = c.Limit, w
 		}
 	}
+	m.waiting = charges
 	if own != nil {
 		if mine != nil && p.Ticket {
 			x.drop(mine, false)
@@ -108,17 +115,12 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		start, seq = mine.start, mine.seq
 	}
 	first, aged := x.overdue(p, now)
-	var all [MaxCharges]view
-	views := all[:len(r.Charges)]
-	for i := range views {
-		views[i] = budgets[i].view()
-	}
 	inverted, far := false, false
 	if !aged {
-		inverted, far = m.ahead(r, first, mine, start, seq, views, now)
+		inverted, far = m.ahead(r, charges, first, mine, start, seq, views, now)
 	}
 	fits := true
-	for i, c := range r.Charges {
+	for i, c := range charges {
 		views[i], _ = views[i].floor(c.Amount)
 		fits = fits && views[i].fits(c.Amount)
 	}
@@ -127,10 +129,10 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		return m.take(r, budgets, now)
 	}
 	d := Decision{Outcome: Denied}
-	demands := make([]demand, len(r.Charges))
-	for i, c := range r.Charges {
+	demands := make([]demand, len(charges))
+	for i, c := range charges {
 		w := views[i].wait(c.Amount, now)
-		demands[i] = demand{budgets[i].key, c.Amount, now + w}
+		demands[i] = demand{views[i].budget.key, c.Amount, now + w}
 		if w > longest {
 			d.Limit, longest = c.Limit, w
 		}
@@ -149,7 +151,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // ahead covers those in front of a request. It reports whether one of them that
 // fits has been told long ago, and whether there are more than can be reckoned.
-func (m *Memory) ahead(r *Request, first, mine *ticket, start, seq int64, views []view, now int64) (inverted, far bool) {
+func (m *Memory) ahead(r *Request, charges []Charge, first, mine *ticket, start, seq int64, views []view, now int64) (inverted, far bool) {
 	x, p := &m.line, &r.Place
 	var expired []*ticket
 	defer func() {
@@ -166,7 +168,7 @@ func (m *Memory) ahead(r *Request, first, mine *ticket, start, seq int64, views 
 		if at, _ := t.cover(views, now); at == now && t.due < now-slowAfter {
 			inverted = true
 		}
-		for i, c := range r.Charges {
+		for i, c := range charges {
 			if w, cut := views[i].floor(c.Amount); cut && !w.fits(c.Amount) {
 				return true
 			}

@@ -33,6 +33,20 @@ type Rule struct {
 	Tenants []string
 	Classes []job.Priority
 	Each    Each
+	// Reserves keep a part of the rate for urgent classes.
+	Reserves []Reserve
+
+	// A rule made from a reserve: the number of the rule it belongs to, from 1,
+	// and the least urgent class that it does not hold back.
+	of, class int
+}
+
+// Reserve keeps a part of a limit's rate free for the class For and those before
+// it, so that they find room at once. The others are paced at the rest of the rate,
+// counting what the urgent ones take.
+type Reserve struct {
+	For     job.Priority
+	Percent int // of the rate, 1 to 90
 }
 
 // PlanConfig is what a plan is made of.
@@ -60,9 +74,15 @@ type Plan struct {
 	models map[string]bool
 
 	mu    sync.RWMutex
-	known map[planKey][]*ledger.Limit
+	known map[planKey]*planned
 	// budgets has one Limit per key, so that the same budget is the same pointer.
 	budgets map[string]*ledger.Limit
+}
+
+// planned are the limits of one kind of job.
+type planned struct {
+	limits   []*ledger.Limit
+	overdraw []bool // which of them do not hold it back
 }
 
 type planKey struct {
@@ -83,7 +103,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	if share < 1 || share > 100 {
 		return nil, fmt.Errorf("%w: MaxJobShare is in percent, from 1 to 100, not %d", ErrPlan, cfg.MaxJobShare)
 	}
-	p := &Plan{known: make(map[planKey][]*ledger.Limit), budgets: make(map[string]*ledger.Limit)}
+	p := &Plan{known: make(map[planKey]*planned), budgets: make(map[string]*ledger.Limit)}
 	for i, r := range cfg.Rules {
 		l := &r.Limit
 		if err := l.Validate(); err != nil {
@@ -101,7 +121,21 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 		if !l.Own && l.MaxCharge == 0 && (l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens || l.Unit == ledger.OutputTokens) {
 			l.MaxCharge = max(l.Amount*int64(share)/100, 1)
 		}
+		if len(r.Reserves) > 0 && (l.Unpaced || l.Unit == ledger.InFlight) {
+			return nil, fmt.Errorf("%w: rule %d: limit %.64q has no rate of which Reserves could keep a part", ErrPlan, i, l.Key)
+		}
 		p.rules = append(p.rules, r)
+		of := len(p.rules)
+		for _, v := range r.Reserves {
+			if !v.For.Valid() || v.Percent < 1 || v.Percent > 90 {
+				return nil, fmt.Errorf("%w: rule %d: a Reserve needs a valid class and 1 to 90 percent, not %d", ErrPlan, i, v.Percent)
+			}
+			rest := r
+			rest.Reserves, rest.of, rest.class = nil, of, v.For.Class()
+			rest.Limit.Key = fmt.Sprintf("%s reserve=%d", l.Key, rest.class)
+			rest.Limit.Amount = max(l.Amount*int64(100-v.Percent)/100, 1)
+			p.rules = append(p.rules, rest)
+		}
 	}
 	if len(cfg.Models) > 0 {
 		p.models = make(map[string]bool, len(cfg.Models))
@@ -118,19 +152,24 @@ func (p *Plan) Charges(s *job.Spec, e job.Estimate) ([]ledger.Charge, error) {
 	if p.models != nil && !p.models[s.Model] {
 		return nil, fmt.Errorf("%w %.64q", ErrUnknownModel, s.Model)
 	}
-	return charges(p.Limits(s.Model, s.Tenant, s.Priority), e), nil
+	return charges(p.planned(planKey{s.Model, s.Tenant, s.Priority.Class()}), e), nil
 }
 
 // Limits returns the limits that jobs of the model, tenant and class are charged
 // to. They are read-only.
 func (p *Plan) Limits(model, tenant string, pr job.Priority) []*ledger.Limit {
-	k := planKey{model, tenant, pr.Class()}
+	return p.planned(planKey{model, tenant, pr.Class()}).limits
+}
+
+func (p *Plan) planned(k planKey) *planned {
 	p.mu.RLock()
-	limits, ok := p.known[k]
+	kind := p.known[k]
 	p.mu.RUnlock()
-	if ok {
-		return limits
+	if kind != nil {
+		return kind
 	}
+	kind = new(planned)
+	used := make([]bool, len(p.rules)+1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) >= maxKnown {
@@ -140,19 +179,21 @@ func (p *Plan) Limits(model, tenant string, pr job.Priority) []*ledger.Limit {
 	for i := range p.rules {
 		r := &p.rules[i]
 		taken := slices.ContainsFunc(p.rules[:i], func(o Rule) bool { return o.Limit.Key == r.Limit.Key && o.matches(k) })
-		if !r.matches(k) || taken {
+		if !r.matches(k) || taken || r.of > 0 && !used[r.of] {
 			continue
 		}
+		used[i+1] = true
 		l := r.limit(k)
 		if b := p.budgets[l.Key]; b != nil {
 			l = b
 		} else {
 			p.budgets[l.Key] = l
 		}
-		limits = append(limits, l)
+		kind.limits = append(kind.limits, l)
+		kind.overdraw = append(kind.overdraw, r.of > 0 && k.class <= r.class)
 	}
-	p.known[k] = limits
-	return limits
+	p.known[k] = kind
+	return kind
 }
 
 func (r *Rule) matches(k planKey) bool {
@@ -190,16 +231,16 @@ func (r *Rule) name(all []string, each Each, one string) string {
 // charges says what each limit is charged for a call as estimated. An output that
 // nobody declared is lowered limit by limit: a tenant's small budget is no reason
 // to charge the account less than the provider will.
-func charges(limits []*ledger.Limit, e job.Estimate) []ledger.Charge {
-	out := make([]ledger.Charge, len(limits))
-	for i, l := range limits {
+func charges(kind *planned, e job.Estimate) []ledger.Charge {
+	out := make([]ledger.Charge, len(kind.limits))
+	for i, l := range kind.limits {
 		output := func(beside int64) int64 {
 			if e.Declared || e.Output == 0 {
 				return e.Output
 			}
 			return max(min(e.Output, l.Largest()-beside), 1)
 		}
-		out[i] = ledger.Charge{Limit: l, Amount: 1}
+		out[i] = ledger.Charge{Limit: l, Amount: 1, Overdraw: kind.overdraw[i]}
 		switch l.Unit {
 		case ledger.Tokens:
 			out[i].Amount = e.Input + output(e.Input)

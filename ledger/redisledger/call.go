@@ -94,7 +94,7 @@ func (c *call) requests(batch []ledger.Request) {
 	for i := range batch {
 		ids[batch[i].ID] = struct{}{}
 	}
-	if len(ids) < len(batch) || slices.ContainsFunc(batch, neverFits) {
+	if len(ids) < len(batch) || slices.ContainsFunc(batch, looked) {
 		plain = 0
 	}
 	c.add(plain)
@@ -103,15 +103,16 @@ func (c *call) requests(batch []ledger.Request) {
 	}
 }
 
-func neverFits(r ledger.Request) bool {
-	return slices.ContainsFunc(r.Charges, func(c ledger.Charge) bool { return !c.Limit.CanHold(c.Amount) })
+// looked says that the single charges have to be looked at.
+func looked(r ledger.Request) bool {
+	return slices.ContainsFunc(r.Charges, func(c ledger.Charge) bool { return c.Overdraw || !c.Limit.CanHold(c.Amount) })
 }
 
 func (c *call) request(r *ledger.Request) {
 	c.id(r.ID)
 	c.place(&r.Place)
 	for _, ch := range r.Charges {
-		if !ch.Limit.CanHold(ch.Amount) {
+		if !ch.Overdraw && !ch.Limit.CanHold(ch.Amount) {
 			c.add(-c.limit(ch.Limit))
 			return
 		}
@@ -121,6 +122,9 @@ func (c *call) request(r *ledger.Request) {
 		n := c.limit(ch.Limit)
 		l := &c.limits[n-1]
 		l.total += ch.Amount
+		if ch.Overdraw {
+			n = -n
+		}
 		c.record = appendNumber(c.record, n)
 		c.record = appendNumber(c.record, l.mark)
 		c.record = appendNumber(c.record, ch.Amount)

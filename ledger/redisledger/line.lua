@@ -490,8 +490,9 @@ local function ahead(p, charges, first, mine, start, seq, views)
       inverted = true
     end
     for j = 1, #charges, 4 do
-      local v, cut = floor(views[limits[charges[j]].key], charges[j + 2])
-      if cut and not fits(v.w, charges[j + 2], v) then
+      local w = limits[charges[j]]
+      local v, cut = floor(views[w.key], charges[j + 2])
+      if cut and not fits(w, charges[j + 2], v) then
         return true
       end
     end
@@ -527,7 +528,14 @@ end
 
 -- queue decides a request that stands in the line. It returns whether it is granted,
 -- or else the limit that binds, and for how long.
-local function queue(p, charges)
+local function queue(p, all)
+  local charges = {}
+  for j = 1, #all, 4 do
+    if all[j] > 0 then -- it waits for this one
+      local n = #charges
+      charges[n + 1], charges[n + 2], charges[n + 3], charges[n + 4] = all[j], all[j + 1], all[j + 2], all[j + 3]
+    end
+  end
   local mine = ticket(p.name) or nil
   local own, longest = 0, 0
   for j = 1, #charges, 4 do

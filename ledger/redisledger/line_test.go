@@ -65,12 +65,13 @@ type linePair struct {
 	denied        int
 }
 
-var lineLimits = struct{ account, rpm, model, running, own *ledger.Limit }{
+var lineLimits = struct{ account, rpm, model, running, own, rest *ledger.Limit }{
 	&ledger.Limit{Key: "account", Unit: ledger.Tokens, Amount: 60_000, Window: time.Minute},
 	&ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: 600, Window: time.Minute},
 	&ledger.Limit{Key: "model", Unit: ledger.Tokens, Amount: 20_000, Window: time.Minute, Burst: 3000},
 	&ledger.Limit{Key: "running", Unit: ledger.InFlight, Amount: 8, Window: 20 * time.Second},
 	&ledger.Limit{Key: "own", Unit: ledger.Tokens, Amount: 15_000, Window: time.Minute, Own: true},
+	&ledger.Limit{Key: "rest", Unit: ledger.Tokens, Amount: 54_000, Window: time.Minute},
 }
 
 func (p *linePair) both(what string, call func(l lineLedger) (any, error)) any {
@@ -112,7 +113,7 @@ func (p *linePair) step() {
 	}
 	p.state()
 	p.both("balances", func(l lineLedger) (any, error) {
-		return l.Snapshot(p.Context(), []*ledger.Limit{lineLimits.account, lineLimits.rpm, lineLimits.model, lineLimits.running})
+		return l.Snapshot(p.Context(), []*ledger.Limit{lineLimits.account, lineLimits.rpm, lineLimits.model, lineLimits.running, lineLimits.rest})
 	})
 }
 
@@ -142,6 +143,8 @@ func (p *linePair) request(process string) ledger.Request {
 		if tenant == 2 {
 			r.Charges = append(r.Charges, ledger.Charge{Limit: lineLimits.own, Amount: size})
 		}
+		// Urgent work is paced at all of the rate, and counts in what the rest is paced at.
+		r.Charges = append(r.Charges, ledger.Charge{Limit: lineLimits.rest, Amount: size, Overdraw: class < 5})
 		r.Place.Cost, r.Place.Weight = size, int64(tenant+1)
 		p.waiting[key] = r
 	}

@@ -1,7 +1,7 @@
 -- Decides a batch of requests in order.
 -- Arguments after the ids (see start): 1 if the ids differ and every charge is one
--- that its limit can hold; then per request its charges, packed: per charge the limit,
--- its mark, the amount, and the guard; or minus the limit that can never hold it;
+-- that waits and that its limit can hold; then per request its charges, packed: per
+-- charge the limit, or minus the limit if it may be overdrawn, its mark, the amount, and the guard; or minus the limit that can never hold it;
 -- then per request 0, or its place in the line, packed (see line.lua).
 -- Reply: empty if all are granted; otherwise per request: 1 granted | 0 denied,
 -- limit, wait in us | 2 too large, limit | 3 refused.
@@ -48,7 +48,7 @@ end
 local function all(charges)
   for j = 1, #charges, 4 do
     local w = limits[charges[j]]
-    if not fits(w, charges[j + 2], w) then
+    if w and not fits(w, charges[j + 2], w) then
       return false
     end
   end
@@ -57,7 +57,7 @@ end
 
 local function take(id, charges)
   for j = 1, #charges, 4 do
-    local w, amount = limits[charges[j]], charges[j + 2]
+    local w, amount = limits[math.abs(charges[j])], charges[j + 2]
     w.free, w.spare, w.taken = w.free - amount, w.spare - amount, w.taken + amount
     if w.lease then
       w.add[#w.add + 1] = now + w.window
@@ -72,7 +72,7 @@ local function deny(charges)
   local binding, longest = 0, 0
   for j = 1, #charges, 4 do
     local w, amount = limits[charges[j]], charges[j + 2]
-    local t = wait(w, amount, w)
+    local t = w and wait(w, amount, w) or 0
     if t > 0 then
       w.free, w.spare = w.free - amount, w.spare - min(amount, w.burst)
     end
