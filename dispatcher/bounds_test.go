@@ -232,3 +232,24 @@ func TestExpiredFreesItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// A queue full of urgent work still lets each class in up to its share: work that is
+// shed at the door starves like work that is never granted.
+func TestFullQueueKeepsShares(t *testing.T) {
+	d := create(t, dispatcher.Config{Ledger: ledger.NewMemory(), MaxQueue: 20, AgedShare: 20})
+	for range 20 {
+		must(t, d, spec("paid", job.Paid, 1), used(1))
+	}
+	for range 4 {
+		must(t, d, spec("free", job.Free, 1), used(1))
+	}
+	if e := shed(t, d, spec("free", job.Free, 1)); e.Reason != dispatcher.QueueFull {
+		t.Errorf("%+v", e)
+	}
+	if got, want := d.Stats().Waiting, [10]int{1: 16, 5: 4}; got != want {
+		t.Errorf("%v wait, want %v", got, want)
+	}
+	if err := d.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
+	"github.com/paceline-go/paceline/provider"
 )
 
 // load is a stream of jobs that come at random times to some of the dispatchers.
@@ -166,7 +167,7 @@ func (f *fleet) run(t *testing.T) (out outcome) {
 							}
 							mu.Lock()
 							defer mu.Unlock()
-							if shed {
+							if shed && time.Now().Before(end) {
 								s.shed++
 							}
 							s.waits = append(s.waits, float64(started.Sub(came))/float64(fleetMinute))
@@ -211,18 +212,154 @@ func (f *fleet) run(t *testing.T) (out outcome) {
 	return out
 }
 
+// bars checks what every fleet keeps: it uses the budget, in order.
+func (o *outcome) bars(t *testing.T, calls float64) {
+	t.Helper()
+	if o.utilisation < 0.95 {
+		t.Errorf("utilisation %.3f", o.utilisation)
+	}
+	if o.state.Inversions > 0 {
+		t.Errorf("%d grants out of order", o.state.Inversions)
+	}
+	if o.calls > calls {
+		t.Errorf("%.1f calls of the ledger per job", o.calls)
+	}
+	for i := range o.loads {
+		if o.loads[i].tokens == 0 {
+			t.Errorf("load %d was not served at all", i)
+		}
+	}
+}
+
+// A free flood in every process, paid work in one only. A shared bucket that every
+// process polls lets the paid calls wait for a minute here.
 func TestFleetFlood(t *testing.T) {
 	f := fleet{dispatchers: 4, minutes: 30, loads: []load{
 		{tenant: "f", priority: job.Free, share: 3},
 		{tenant: "p", priority: job.Paid, share: 0.2, only: 1},
 	}}
-	f.run(t)
+	o := f.run(t)
+	o.bars(t, 6)
+	if p := o.loads[1]; p.quantile(.95) > 0.05 || p.shed > 0 {
+		t.Errorf("paid p95 %.3f minutes, %d shed", p.quantile(.95), p.shed)
+	}
 }
 
-func TestFleetHundred(t *testing.T) {
-	f := fleet{dispatchers: 100, minutes: 30, loads: []load{
+// With a reserve urgent work finds room at once.
+func TestFleetReserve(t *testing.T) {
+	plan, err := provider.NewPlan(provider.PlanConfig{Rules: []provider.Rule{
+		{
+			Limit:    ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: fleetTPM, Window: fleetMinute},
+			Reserves: []provider.Reserve{{For: job.Paid, Percent: 2}},
+		},
+		{Limit: ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: 500, Window: fleetMinute}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fleet{dispatchers: 4, minutes: 30, plan: plan, loads: []load{
 		{tenant: "f", priority: job.Free, share: 3},
-		{tenant: "p", priority: job.Paid, share: 0.5},
+		{tenant: "p", priority: job.Paid, share: 0.2, only: 1},
 	}}
-	f.run(t)
+	o := f.run(t)
+	if p := o.loads[1]; p.quantile(.95) > 0.01 || o.utilisation < 0.93 {
+		t.Errorf("paid p95 %.3f minutes, utilisation %.3f", p.quantile(.95), o.utilisation)
+	}
+}
+
+// Many dispatchers, each with little of each kind.
+func TestFleetOfMany(t *testing.T) {
+	for _, n := range []int{100, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			f := fleet{dispatchers: n, minutes: 15, loads: []load{
+				{tenant: "f", priority: job.Free, share: 3},
+				{tenant: "p", priority: job.Paid, share: 0.5},
+			}}
+			o := f.run(t)
+			o.bars(t, 6)
+			if p := o.loads[1]; p.quantile(.95) > 0.05 || p.shed > 0 {
+				t.Errorf("paid p95 %.3f minutes, %d shed", p.quantile(.95), p.shed)
+			}
+		})
+	}
+}
+
+// Too much paid work does not starve the free: it waits for its ageing bound, two
+// minutes here, and takes no more than its share.
+func TestFleetStarve(t *testing.T) {
+	f := fleet{dispatchers: 4, minutes: 40, loads: []load{
+		{tenant: "p", priority: job.Paid, share: 1.5},
+		{tenant: "f", priority: job.Free, share: 0.1},
+	}}
+	o := f.run(t)
+	o.bars(t, 6)
+	free, paid := o.loads[1], o.loads[0]
+	if free.quantile(.99) > 2*1.1 || free.quantile(1) > 2*1.25 {
+		t.Errorf("free p99 %.3f, max %.3f minutes", free.quantile(.99), free.quantile(1))
+	}
+	if share := float64(paid.tokens) / float64(paid.tokens+free.tokens); share < 0.8 {
+		t.Errorf("paid got %.3f", share)
+	}
+}
+
+// A free backlog that is overdue makes paid work wait no longer than a fresh one,
+// because it gets more than its share anyway.
+func TestFleetAged(t *testing.T) {
+	p95 := func(wait time.Duration) float64 {
+		f := fleet{dispatchers: 4, minutes: 30, maxWait: wait, loads: []load{
+			{tenant: "f", priority: job.Free, share: 3},
+			{tenant: "p", priority: job.Paid, share: 0.5, from: 5},
+		}}
+		o := f.run(t)
+		if o.loads[0].tokens < fleetTPM*29*4/10 {
+			t.Errorf("free work got %d tokens of what paid work left", o.loads[0].tokens)
+		}
+		return o.loads[1].quantile(.95)
+	}
+	aged, fresh := p95(20*fleetMinute), p95(2*fleetMinute+1)
+	if aged > 1.5*fresh+0.005 {
+		t.Errorf("paid p95 %.3f minutes before an old backlog, %.3f before a fresh one", aged, fresh)
+	}
+}
+
+// Tenants share by tokens and weights, however large their jobs are and in however
+// many processes they wait. One that stays below its share hardly waits at all.
+func TestFleetTenants(t *testing.T) {
+	for _, n := range []int{4, 100} {
+		for _, w := range [][3]int64{{1, 1, 1}, {4, 2, 1}, {1, 2, 4}} {
+			for _, offered := range []float64{1.5, 0.5} {
+				t.Run(fmt.Sprintf("%d dispatchers,%v,%v", n, w, offered), func(t *testing.T) {
+					sum := float64(w[0] + w[1] + w[2])
+					f := fleet{
+						dispatchers: n, minutes: 25,
+						weight: func(tenant string) int64 { return w[tenant[0]-'a'] },
+						loads: []load{
+							{tenant: "a", priority: job.Free, share: 1.5 * float64(w[0]) / sum, size: 3000},
+							{tenant: "b", priority: job.Free, share: offered * float64(w[1]) / sum, size: 300, only: 1},
+							{tenant: "c", priority: job.Free, share: offered * float64(w[2]) / sum, size: 1000, only: 2},
+						},
+					}
+					if offered < 1 {
+						f.loads[0].share = 3
+					}
+					o := f.run(t)
+					if offered < 1 {
+						if b, c := o.loads[1].quantile(.95), o.loads[2].quantile(.95); b > 0.05 || c > 0.05 {
+							t.Errorf("the neighbours' p95 is %.3f and %.3f minutes", b, c)
+						}
+						return
+					}
+					o.bars(t, 6)
+					sum, squares := 0.0, 0.0
+					for i := range o.loads {
+						x := float64(o.loads[i].tokens) / float64(w[i])
+						sum, squares = sum+x, squares+x*x
+					}
+					if jain := sum * sum / squares / 3; jain < 0.98 {
+						t.Errorf("Jain %.4f", jain)
+					}
+				})
+			}
+		}
+	}
 }

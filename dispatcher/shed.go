@@ -25,12 +25,17 @@ func (d *Dispatcher) bounds(class int, tenant string) *ShedError {
 	return nil
 }
 
-// evictable returns the least urgent class behind the given one that has more
-// than its kept share of the queue, and not all of it reserving; -1 when there is
-// none.
+// evictable returns the class that has to make room for a newcomer of the given one:
+// the least urgent that has more than its kept share of the queue, and not all of it
+// reserving. It is behind the newcomer's, unless that has less than its own share. -1
+// when there is none.
 func (d *Dispatcher) evictable(class int) int {
 	kept := d.cfg.MaxQueue * d.cfg.AgedShare / 100
-	for c := job.Classes - 1; c > class; c-- {
+	first := class + 1
+	if d.queue.LenClass(class) < kept {
+		first = 0
+	}
+	for c := job.Classes - 1; c >= first; c-- {
 		if d.queue.LenClass(c) > kept && d.queue.Victim(c) != nil {
 			return c
 		}
@@ -38,8 +43,8 @@ func (d *Dispatcher) evictable(class int) int {
 	return -1
 }
 
-// makeRoom evicts the last in line for a more urgent newcomer when the queue is
-// full.
+// makeRoom evicts the last in line for a newcomer that may have its place, when the
+// queue is full.
 func (d *Dispatcher) makeRoom(t *task) {
 	if int(d.waiting.Load()) < d.cfg.MaxQueue {
 		return

@@ -73,14 +73,17 @@ const (
 	expireAfter = int64(2 * time.Second / time.Microsecond)
 	// farWait is when a ticket asks again that has more in front of it than can be
 	// reckoned: it will be told before.
-	farWait = int64(10 * time.Second / time.Microsecond)
+	farWait = int64(20 * time.Second / time.Microsecond)
 	// slowAfter is how long a ticket may go and does not before being passed counts.
 	slowAfter = int64(100 * time.Millisecond / time.Microsecond)
 	// tellSooner is by how much a turn must be sooner than was told to be worth
 	// a message.
 	tellSooner = int64(time.Millisecond / time.Microsecond)
-	// tellWalk is how many tickets are looked at for one to tell.
-	tellWalk = 16
+	// tellWalk is how many tickets are looked at for one to tell: more than one
+	// dispatcher has.
+	tellWalk = 20
+	// watchFor is how long after a ticket's turn somebody else looks whether it came.
+	watchFor = lateAfter + int64(10*time.Millisecond/time.Microsecond)
 )
 
 // line is the order of the waiting jobs of all processes: a value without lock or

@@ -26,6 +26,8 @@ type Memory struct {
 	touched  []*budget // by this call
 	waiting  []Charge  // of a request: those that wait for their limits
 	views    []view    // of those
+	walked   []*ticket // by tell
+	next     []*ticket // of those
 	told     []turn    // by this call, to be told when mu is given back
 	watchers map[string]func(time.Duration)
 }

@@ -90,12 +90,14 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 	// A tenant that is short of its own limit holds nothing, and is in no line.
 	var own *Limit
 	longest := int64(0)
-	var all [MaxCharges]view
-	views, charges := all[:0], m.waiting[:0]
+	var room [MaxCharges]view
+	var amounts [MaxCharges]int64
+	views, charges := room[:0], m.waiting[:0]
 	for i, c := range r.Charges {
 		if c.Overdraw {
 			continue
 		}
+		amounts[len(views)] = c.Amount
 		views, charges = append(views, budgets[i].view()), append(charges, c)
 		if w := budgets[i].wait(c.Amount, now); c.Limit.Own && w > longest {
 			own, longest = c.Limit, w
@@ -117,7 +119,10 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 	first, aged := x.overdue(p, now)
 	inverted, far := false, false
 	if !aged {
-		inverted, far = m.ahead(r, charges, first, mine, start, seq, views, now)
+		if !p.Ticket {
+			mine = nil
+		}
+		inverted, far = m.ahead(p.Class, start, seq, amounts, views, first, mine, now)
 	}
 	fits := true
 	for i, c := range charges {
@@ -149,10 +154,11 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// ahead covers those in front of a request. It reports whether one of them that
-// fits has been told long ago, and whether there are more than can be reckoned.
-func (m *Memory) ahead(r *Request, charges []Charge, first, mine *ticket, start, seq int64, views []view, now int64) (inverted, far bool) {
-	x, p := &m.line, &r.Place
+// ahead covers those in front of a place, which wants the amounts of the views. It
+// reports whether one of them that fits has been told long ago, and whether there are
+// more than can be reckoned.
+func (m *Memory) ahead(class int, start, seq int64, amounts [MaxCharges]int64, views []view, first, mine *ticket, now int64) (inverted, far bool) {
+	x := &m.line
 	var expired []*ticket
 	defer func() {
 		for _, t := range expired {
@@ -168,8 +174,8 @@ func (m *Memory) ahead(r *Request, charges []Charge, first, mine *ticket, start,
 		if at, _ := t.cover(views, now); at == now && t.due < now-slowAfter {
 			inverted = true
 		}
-		for i, c := range charges {
-			if w, cut := views[i].floor(c.Amount); cut && !w.fits(c.Amount) {
+		for i := range views {
+			if w, cut := views[i].floor(amounts[i]); cut && !w.fits(amounts[i]) {
 				return true
 			}
 		}
@@ -179,7 +185,7 @@ func (m *Memory) ahead(r *Request, charges []Charge, first, mine *ticket, start,
 		return inverted, true
 	}
 	for _, t := range x.order {
-		if !t.before(p.Class, start, seq) {
+		if !t.before(class, start, seq) {
 			break
 		}
 		if t == mine || t == first {
@@ -218,8 +224,9 @@ func (m *Memory) granted(p *Place, mine *ticket, start int64, aged, inverted boo
 	x.rest()
 }
 
-// tell tells the processes whose tickets may go sooner than they were told: those
-// that fit, and on each limit the first that does not.
+// tell tells the processes whose tickets are next, and may go sooner than they were
+// told: those that fit, and on each limit the first that does not. A ticket is told
+// only what it would hear if it asked, so that it does not ask in vain.
 func (m *Memory) tell(now int64) {
 	x := &m.line
 	if len(x.order) == 0 {
@@ -233,24 +240,87 @@ func (m *Memory) tell(now int64) {
 	}
 	m.views = views
 	first, _ := x.overdue(nil, now)
-	m.claim(first, now)
+	walked, next := m.walked[:0], m.next[:0]
+	claim := func(t *ticket) {
+		walked = append(walked, t)
+		if _, behind := t.cover(views, now); !behind {
+			next = append(next, t)
+		}
+	}
+	if first != nil {
+		claim(first)
+	}
 	for _, t := range x.order[:min(len(x.order), tellWalk)] {
 		if t != first && !x.passed(t, now) {
-			m.claim(t, now)
+			claim(t)
 		}
+	}
+	m.walked, m.next = walked, next
+	for _, t := range next {
+		if t.due > now+tellSooner {
+			m.say(t, now+m.judge(t, first, now), now)
+		}
+	}
+	for _, t := range next {
+		m.watched(t, now)
 	}
 }
 
-func (m *Memory) claim(t *ticket, now int64) {
-	if t == nil {
-		return
+// watched has another process look when a ticket has not come in its turn: those
+// further behind sleep for long, and nobody would notice.
+func (m *Memory) watched(t *ticket, now int64) {
+	var other *ticket
+	by := max(t.due, now) + watchFor
+	for _, o := range m.walked {
+		if o.process == t.process {
+			continue
+		}
+		if o.due <= by {
+			return
+		}
+		if other == nil {
+			other = o
+		}
 	}
-	start, behind := t.cover(m.views, now)
-	if !behind && start+tellSooner < t.due {
-		t.due = start
+	if other != nil {
+		m.say(other, by, now)
+	}
+}
+
+// say tells a ticket's process when it may go, if that is sooner than it knows.
+func (m *Memory) say(t *ticket, at, now int64) {
+	if at+tellSooner < t.due {
+		t.due = at
 		m.line.state.Messages++
-		m.told = append(m.told, turn{t.key.process, micros(start - now)})
+		m.told = append(m.told, turn{t.key.process, micros(at - now)})
 	}
+}
+
+// judge is how long a ticket would be told to wait if it asked.
+func (m *Memory) judge(t, first *ticket, now int64) int64 {
+	var room [MaxCharges]view
+	var amounts [MaxCharges]int64
+	views, longest := room[:0], int64(0)
+	for _, d := range t.demand {
+		if v := find(m.views, d.key); v != nil {
+			amounts[len(views)] = d.amount
+			views = append(views, v.budget.view())
+		} else {
+			longest = max(longest, d.ready-now)
+		}
+	}
+	far := false
+	if t != first {
+		_, far = m.ahead(t.tag.class, t.start, t.seq, amounts, views, first, t, now)
+	}
+	for i := range views {
+		v, _ := views[i].floor(amounts[i])
+		longest = max(longest, v.wait(amounts[i], now))
+	}
+	if far {
+		longest = max(longest, farWait)
+	}
+	return longest
 }
 
 // turn is what a process is told.

@@ -54,7 +54,7 @@ end
 
 local ORDER, AGE, TICKETS, TAGS, REST = KEYS[#KEYS - 4], KEYS[#KEYS - 3], KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
 local CLASSES, UNIT, MAX_WEIGHT, MAX_COST = 10, 256, 1048576, 1099511627776
-local LATE, EXPIRE, FAR, SLOW, SOONER, WALK = 250000, 2000000, 10000000, 100000, 1000, 16
+local LATE, EXPIRE, FAR, SLOW, SOONER, WALK, WATCH = 250000, 2000000, 20000000, 100000, 1000, 20, 260000
 
 -- x has the numbers of the whole line.
 local x
@@ -401,7 +401,7 @@ local function granted(p, mine, start, aged, inverted)
     return
   end
   local share = share_of(p.cost, p.weight)
-  if mine and p.ticket then
+  if mine then
     local tag = tag_of(mine.class, mine.tenant)
     set_finish(tag, (finish(tag) or 0) + share - mine.share)
     drop(mine, true)
@@ -481,18 +481,18 @@ local function cover(t, views)
   return start, behind
 end
 
--- ahead covers those in front of a request. It returns whether one of them that fits
--- has been told long ago, and whether there are more than can be reckoned.
-local function ahead(p, charges, first, mine, start, seq, views)
+-- ahead covers those in front of a place, which wants amounts of limits. It returns
+-- whether one of them that fits has been told long ago, and whether there are more
+-- than can be reckoned.
+local function ahead(class, start, seq, wants, views, first, mine)
   local inverted, expired, far = false, {}, false
   local function enough(t)
     if cover(t, views) == now and t.due < now - SLOW then
       inverted = true
     end
-    for j = 1, #charges, 4 do
-      local w = limits[charges[j]]
-      local v, cut = floor(views[w.key], charges[j + 2])
-      if cut and not fits(w, charges[j + 2], v) then
+    for _, d in ipairs(wants) do
+      local v, cut = floor(views[d.w.key], d.amount)
+      if cut and not fits(d.w, d.amount, v) then
         return true
       end
     end
@@ -503,7 +503,7 @@ local function ahead(p, charges, first, mine, start, seq, views)
   end
   for i = 1, x.count do
     local t = at(i)
-    if t.class > p.class or t.class == p.class and (t.start > start or t.start == start and t.seq >= seq) then
+    if t.class > class or t.class == class and (t.start > start or t.start == start and t.seq >= seq) then
       break
     end
     if t ~= mine and t ~= first then
@@ -526,27 +526,34 @@ local function ahead(p, charges, first, mine, start, seq, views)
   return inverted, far
 end
 
+-- fresh returns views of the limits wanted, as they are.
+local function fresh(wants)
+  local views = {}
+  for _, d in ipairs(wants) do
+    views[d.w.key] = view(d.w)
+  end
+  return views
+end
+
 -- queue decides a request that stands in the line. It returns whether it is granted,
 -- or else the limit that binds, and for how long.
-local function queue(p, all)
-  local charges = {}
-  for j = 1, #all, 4 do
-    if all[j] > 0 then -- it waits for this one
-      local n = #charges
-      charges[n + 1], charges[n + 2], charges[n + 3], charges[n + 4] = all[j], all[j + 1], all[j + 2], all[j + 3]
+local function queue(p, charges)
+  local wants = {}
+  for j = 1, #charges, 4 do
+    if charges[j] > 0 then -- it waits for this one
+      wants[#wants + 1] = { number = charges[j], w = limits[charges[j]], amount = charges[j + 2] }
     end
   end
-  local mine = ticket(p.name) or nil
+  local mine = p.ticket and ticket(p.name) or nil
   local own, longest = 0, 0
-  for j = 1, #charges, 4 do
-    local w = limits[charges[j]]
-    local t = w.own and wait(w, charges[j + 2], w) or 0
+  for _, d in ipairs(wants) do
+    local t = d.w.own and wait(d.w, d.amount, d.w) or 0
     if t > longest then
-      own, longest = charges[j], t
+      own, longest = d.number, t
     end
   end
   if own > 0 then
-    if mine and p.ticket then
+    if mine then
       drop(mine, false)
       rest()
     end
@@ -554,36 +561,30 @@ local function queue(p, all)
   end
 
   local start, seq = start_of(p.class, p.tenant), huge
-  if mine and p.ticket then
+  if mine then
     start, seq = mine.start, mine.seq
   end
   local first, aged = overdue(p)
-  local views = {}
-  for j = 1, #charges, 4 do
-    local w = limits[charges[j]]
-    views[w.key] = view(w)
-  end
+  local views = fresh(wants)
   local inverted, far = false, false
   if not aged then
-    inverted, far = ahead(p, charges, first, mine, start, seq, views)
+    inverted, far = ahead(p.class, start, seq, wants, views, first, mine)
   end
   local go = true
-  for j = 1, #charges, 4 do
-    local w = limits[charges[j]]
-    views[w.key] = floor(views[w.key], charges[j + 2])
-    go = go and fits(w, charges[j + 2], views[w.key])
+  for _, d in ipairs(wants) do
+    views[d.w.key] = floor(views[d.w.key], d.amount)
+    go = go and fits(d.w, d.amount, views[d.w.key])
   end
   if go then
     granted(p, mine, start, aged, inverted)
     return true
   end
   local binding, demand = 0, {}
-  for j = 1, #charges, 4 do
-    local w = limits[charges[j]]
-    local t = wait(w, charges[j + 2], views[w.key])
-    demand[#demand + 1] = { key = w.key, amount = charges[j + 2], ready = now + t }
+  for i, d in ipairs(wants) do
+    local t = wait(d.w, d.amount, views[d.w.key])
+    demand[i] = { key = d.w.key, amount = d.amount, ready = now + t }
     if t > longest then
-      binding, longest = charges[j], t
+      binding, longest = d.number, t
     end
   end
   if far then
@@ -620,21 +621,70 @@ local function flush()
   redis.call('HSET', REST, 'n', pack(n))
   redis.call('PEXPIRE', REST, 3600000)
   for _, key in ipairs({ ORDER, AGE, TICKETS, TAGS }) do
-    redis.call('PEXPIRE', key, 60000)
+    redis.call('PEXPIRE', key, 120000)
   end
 end
 
--- tell tells the processes whose tickets may go sooner than they were told: those that
--- fit, and on each limit the first that does not. All else was written.
+-- judge is how long a ticket would be told to wait if it asked.
+local function judge(t, first, all)
+  local wants, longest = {}, 0
+  for _, d in ipairs(t.demand) do
+    if all[d.key] then
+      wants[#wants + 1] = { w = all[d.key].w, amount = d.amount }
+    else
+      longest = max(longest, d.ready - now)
+    end
+  end
+  local views, far = fresh(wants), false
+  if t ~= first then
+    far = select(2, ahead(t.class, t.start, t.seq, wants, views, first, t))
+  end
+  for _, d in ipairs(wants) do
+    longest = max(longest, wait(d.w, d.amount, (floor(views[d.w.key], d.amount))))
+  end
+  if far then
+    longest = max(longest, FAR)
+  end
+  return longest
+end
+
+-- say tells a ticket's process when it may go, if that is sooner than it knows.
+local told = {}
+local function say(t, at)
+  if at + SOONER < t.due then
+    t.due = at
+    changed[t.name] = true
+    x.messages = x.messages + 1
+    told[#told + 1] = { t.process, at - now }
+  end
+end
+
+-- watched has another process look when a ticket has not come in its turn.
+local function watched(t, walked)
+  local by, other = max(t.due, now) + WATCH, nil
+  for _, o in ipairs(walked) do
+    if o.process ~= t.process then
+      if o.due <= by then
+        return
+      end
+      other = other or o
+    end
+  end
+  if other then
+    say(other, by)
+  end
+end
+
+-- tell tells the processes whose tickets are next, and may go sooner than they were
+-- told: those that fit, and on each limit the first that does not. All else was written.
 local function tell()
   load()
   if x.count == 0 and not x.touched then
     return
   end
-  local told = {}
   if x.count > 0 then
     expire()
-    local views = {}
+    local all = {}
     for i = 1, count do
       local w = limits[i]
       w.slots, w.reset, w.taken = nil, nil, 0
@@ -646,18 +696,17 @@ local function tell()
           w.spare = w.level
         end
       end
-      views[w.key] = view(w)
-    end
-    local function claim(t)
-      local start, behind = cover(t, views)
-      if not behind and start + SOONER < t.due then
-        t.due = start
-        changed[t.name] = true
-        x.messages = x.messages + 1
-        told[#told + 1] = { t.process, start - now }
-      end
+      all[w.key] = view(w)
     end
     local first = overdue(nil)
+    local walked, next = {}, {}
+    local function claim(t)
+      walked[#walked + 1] = t
+      local _, behind = cover(t, all)
+      if not behind then
+        next[#next + 1] = t
+      end
+    end
     if first then
       claim(first)
     end
@@ -666,6 +715,14 @@ local function tell()
       if t ~= first and not passed(t) then
         claim(t)
       end
+    end
+    for _, t in ipairs(next) do
+      if t.due > now + SOONER then
+        say(t, now + judge(t, first, all))
+      end
+    end
+    for _, t in ipairs(next) do
+      watched(t, walked)
     end
   end
   flush()
