@@ -24,6 +24,10 @@
 //
 // A limit of calls in flight is a set of leases.
 //
+// A ledger that is a [Line] also keeps the order in which the waiting jobs of all
+// processes are served, and decides each request that has a [Place] by it. How,
+// and why so, is in docs/design.md.
+//
 // [Memory] is the ledger of one process; package redisledger has the one that a
 // fleet shares. Package ledgertest states the contract as tests that both pass.
 //
