@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/paceline-go/paceline/internal/redistest"
 	"github.com/paceline-go/paceline/ledger"
+	"github.com/paceline-go/paceline/ledger/ledgertest"
 	"github.com/paceline-go/paceline/ledger/redisledger"
 )
 
@@ -104,4 +106,13 @@ func BenchmarkJobs(b *testing.B) {
 		}
 		report(b, b.N*64)
 	})
+}
+
+func BenchmarkLine(b *testing.B) {
+	client := open(b, redistest.URL(b))
+	for _, tickets := range []int{1, 10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("tickets=%d", tickets), func(b *testing.B) {
+			ledgertest.BenchmarkLine(b, newLedger(b, client, fmt.Sprintf("line-%x", rand.Uint64())), tickets)
+		})
+	}
 }
