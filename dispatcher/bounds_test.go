@@ -253,3 +253,25 @@ func TestFullQueueKeepsShares(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// One tenant's flood does not keep the others out of a full queue.
+func TestFloodKeepsNobodyOut(t *testing.T) {
+	d := create(t, dispatcher.Config{Ledger: ledger.NewMemory(), MaxQueue: 20})
+	for range 20 {
+		must(t, d, spec("flood", job.Free, 1), used(1))
+	}
+	for i := range 30 {
+		if i < 10 {
+			must(t, d, spec("small", job.Free, 1), used(1))
+		} else if e := shed(t, d, spec("small", job.Free, 1)); e.Reason != dispatcher.QueueFull {
+			t.Errorf("%+v", e)
+		}
+	}
+	must(t, d, spec("third", job.Free, 1), used(1))
+	if e := shed(t, d, spec("flood", job.Free, 1)); e.Reason != dispatcher.QueueFull {
+		t.Errorf("%+v", e)
+	}
+	if err := d.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,7 +3,6 @@ package dispatcher_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -78,6 +77,8 @@ type counting struct {
 
 func (c *counting) one() { c.mu.Lock(); c.calls++; c.mu.Unlock() }
 
+func (c *counting) count() int { c.mu.Lock(); defer c.mu.Unlock(); return c.calls }
+
 func (c *counting) Reserve(ctx context.Context, b []ledger.Request) ([]ledger.Decision, error) {
 	c.one()
 	return c.Memory.Reserve(ctx, b)
@@ -91,6 +92,53 @@ func (c *counting) Settle(ctx context.Context, b []ledger.Settlement) error {
 func (c *counting) Withdraw(ctx context.Context, b []ledger.Request) error {
 	c.one()
 	return c.Memory.Withdraw(ctx, b)
+}
+
+// arrival is a job that came.
+type arrival struct {
+	load        int
+	size        int64
+	at, started time.Time
+	ticket      *dispatcher.Ticket
+	shed        bool // at once
+}
+
+// draw returns the size of the next job.
+func (ld *load) draw(rng *rand.Rand) int64 {
+	if ld.size > 0 {
+		return ld.size
+	}
+	return min(max(int64(math.Exp(rng.NormFloat64()*0.8-0.32)*800), 50), 8000)
+}
+
+func (ld *load) spec(size int64) job.Spec {
+	return job.Spec{Tenant: ld.tenant, Model: "m", Priority: ld.priority, Estimate: job.Estimate{Input: size / 2, Output: size - size/2}}
+}
+
+// count adds what became of a job until the end.
+func (s *served) count(a *arrival, begin, end time.Time) {
+	first := begin.Add(fleetMinute)
+	if !a.started.IsZero() && !a.started.Before(first) {
+		s.tokens += a.size
+	}
+	if a.at.Before(first) {
+		return
+	}
+	until := a.started
+	if until.IsZero() {
+		s.unmade++
+		until = end
+		if a.shed {
+			s.shed++
+		} else {
+			select {
+			case <-a.ticket.Result(): // evicted, or its time was over
+				s.shed++
+			default:
+			}
+		}
+	}
+	s.waits = append(s.waits, float64(until.Sub(a.at))/float64(fleetMinute))
 }
 
 func (f *fleet) run(t *testing.T) (out outcome) {
@@ -108,15 +156,12 @@ func (f *fleet) run(t *testing.T) (out outcome) {
 		}
 		begin := time.Now()
 		end := begin.Add(time.Duration(f.minutes * float64(fleetMinute)))
-		ctx, cancel := context.WithDeadline(context.Background(), end)
-		defer cancel()
-		var mu sync.Mutex
-		var jobs, dispatchers sync.WaitGroup
-		var charged int64
+		var mu sync.Mutex // guards what jobs write
+		var feeding, dispatchers sync.WaitGroup
 		var all []*dispatcher.Dispatcher
 		for range f.dispatchers {
 			d, err := dispatcher.New(dispatcher.Config{
-				Ledger: l, Plan: plan, Weight: f.weight, MaxQueue: 400,
+				Ledger: l, Plan: plan, Weight: f.weight, MaxQueue: 200,
 				AgingStep: cmp.Or(f.step, fleetMinute/2), MaxWait: cmp.Or(f.maxWait, 10*fleetMinute),
 			})
 			if err != nil {
@@ -125,77 +170,57 @@ func (f *fleet) run(t *testing.T) (out outcome) {
 			all = append(all, d)
 			dispatchers.Go(func() { _ = d.Run(context.Background()) })
 		}
-		for i := range f.loads {
-			ld, s := f.loads[i], &out.loads[i]
+		var came []*arrival
+		for i, ld := range f.loads {
 			n := cmp.Or(ld.only, f.dispatchers)
 			for k, d := range all[:n] {
 				rng := rand.New(rand.NewPCG(seed, uint64(i*10_000+k)))
-				mean := float64(cmp.Or(ld.size, 800))
-				gap := float64(fleetMinute) * mean * float64(n) / (ld.share * fleetTPM)
-				jobs.Go(func() {
+				gap := float64(fleetMinute) * float64(cmp.Or(ld.size, 800)) * float64(n) / (ld.share * fleetTPM)
+				feeding.Go(func() {
 					time.Sleep(time.Duration(ld.from * float64(fleetMinute)))
 					for {
-						time.Sleep(time.Duration(rng.ExpFloat64() * gap))
-						if ctx.Err() != nil {
+						time.Sleep(min(time.Duration(rng.ExpFloat64()*gap), time.Until(end)))
+						if !time.Now().Before(end) {
 							return
 						}
-						size := ld.size
-						if size == 0 {
-							size = min(max(int64(math.Exp(rng.NormFloat64()*0.8-0.32)*800), 50), 8000)
-						}
-						came := time.Now()
-						started := time.Time{}
-						spec := job.Spec{Tenant: ld.tenant, Model: "m", Priority: ld.priority, Estimate: job.Estimate{Input: size / 2, Output: size - size/2}}
-						ticket, err := d.Submit(ctx, spec, func(ctx context.Context) (any, job.Usage, error) {
-							started = time.Now()
+						a := &arrival{load: i, size: ld.draw(rng), at: time.Now()}
+						var err error
+						a.ticket, err = d.Submit(context.Background(), ld.spec(a.size), func(ctx context.Context) (any, job.Usage, error) {
 							mu.Lock()
-							if started.Sub(begin) >= fleetMinute {
-								charged += size
-								s.tokens += size
-							}
+							a.started = time.Now()
 							mu.Unlock()
-							time.Sleep(fleetMinute/100 + time.Duration(size/2)*fleetMinute/3000)
-							return nil, job.Used(size/2, size-size/2), nil
+							select {
+							case <-time.After(fleetMinute/100 + time.Duration(a.size/2)*fleetMinute/3000):
+							case <-ctx.Done():
+							}
+							return nil, job.Used(a.size/2, a.size-a.size/2), nil
 						})
-						count := func(shed bool) {
-							if came.Sub(begin) < fleetMinute {
-								return
-							}
-							if started.IsZero() {
-								started = time.Now()
-								s.unmade++
-							}
-							mu.Lock()
-							defer mu.Unlock()
-							if shed && time.Now().Before(end) {
-								s.shed++
-							}
-							s.waits = append(s.waits, float64(started.Sub(came))/float64(fleetMinute))
-						}
-						if err != nil {
-							count(true)
-							continue
-						}
-						jobs.Go(func() {
-							r := <-ticket.Result()
-							var shed *dispatcher.ShedError
-							count(errors.As(r.Err, &shed))
-						})
+						a.shed = err != nil
+						mu.Lock()
+						came = append(came, a)
+						mu.Unlock()
 					}
 				})
 			}
 		}
+		time.Sleep(fleetMinute)
+		before := l.count()
 		time.Sleep(time.Until(end))
+		feeding.Wait()
+		out.state, _ = l.Inspect(context.Background())
+		out.calls = float64(l.count() - before)
 		mu.Lock()
-		out.utilisation = float64(charged) / fleetTPM / (f.minutes - 1)
+		for _, a := range came {
+			out.loads[a.load].count(a, begin, end)
+		}
 		mu.Unlock()
-		out.state, _ = l.Inspect(ctx)
-		l.mu.Lock()
-		out.calls = float64(l.calls)
-		l.mu.Unlock()
-		jobs.Wait()
+		for i := range out.loads {
+			out.utilisation += float64(out.loads[i].tokens) / fleetTPM / (f.minutes - 1)
+		}
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
 		for _, d := range all {
-			_ = d.Shutdown(context.Background())
+			_ = d.Shutdown(over)
 		}
 		dispatchers.Wait()
 	})
@@ -234,7 +259,7 @@ func (o *outcome) bars(t *testing.T, calls float64) {
 // A free flood in every process, paid work in one only. A shared bucket that every
 // process polls lets the paid calls wait for a minute here.
 func TestFleetFlood(t *testing.T) {
-	f := fleet{dispatchers: 4, minutes: 30, loads: []load{
+	f := fleet{dispatchers: 4, minutes: 15, loads: []load{
 		{tenant: "f", priority: job.Free, share: 3},
 		{tenant: "p", priority: job.Paid, share: 0.2, only: 1},
 	}}
@@ -257,7 +282,7 @@ func TestFleetReserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := fleet{dispatchers: 4, minutes: 30, plan: plan, loads: []load{
+	f := fleet{dispatchers: 4, minutes: 15, plan: plan, loads: []load{
 		{tenant: "f", priority: job.Free, share: 3},
 		{tenant: "p", priority: job.Paid, share: 0.2, only: 1},
 	}}
@@ -271,7 +296,7 @@ func TestFleetReserve(t *testing.T) {
 func TestFleetOfMany(t *testing.T) {
 	for _, n := range []int{100, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			f := fleet{dispatchers: n, minutes: 15, loads: []load{
+			f := fleet{dispatchers: n, minutes: 8, loads: []load{
 				{tenant: "f", priority: job.Free, share: 3},
 				{tenant: "p", priority: job.Paid, share: 0.5},
 			}}
@@ -287,7 +312,7 @@ func TestFleetOfMany(t *testing.T) {
 // Too much paid work does not starve the free: it waits for its ageing bound, two
 // minutes here, and takes no more than its share.
 func TestFleetStarve(t *testing.T) {
-	f := fleet{dispatchers: 4, minutes: 40, loads: []load{
+	f := fleet{dispatchers: 4, minutes: 20, loads: []load{
 		{tenant: "p", priority: job.Paid, share: 1.5},
 		{tenant: "f", priority: job.Free, share: 0.1},
 	}}
@@ -306,12 +331,12 @@ func TestFleetStarve(t *testing.T) {
 // because it gets more than its share anyway.
 func TestFleetAged(t *testing.T) {
 	p95 := func(wait time.Duration) float64 {
-		f := fleet{dispatchers: 4, minutes: 30, maxWait: wait, loads: []load{
+		f := fleet{dispatchers: 4, minutes: 20, maxWait: wait, loads: []load{
 			{tenant: "f", priority: job.Free, share: 3},
 			{tenant: "p", priority: job.Paid, share: 0.5, from: 5},
 		}}
 		o := f.run(t)
-		if o.loads[0].tokens < fleetTPM*29*4/10 {
+		if o.loads[0].tokens < fleetTPM*19*4/10 {
 			t.Errorf("free work got %d tokens of what paid work left", o.loads[0].tokens)
 		}
 		return o.loads[1].quantile(.95)
@@ -325,41 +350,49 @@ func TestFleetAged(t *testing.T) {
 // Tenants share by tokens and weights, however large their jobs are and in however
 // many processes they wait. One that stays below its share hardly waits at all.
 func TestFleetTenants(t *testing.T) {
-	for _, n := range []int{4, 100} {
-		for _, w := range [][3]int64{{1, 1, 1}, {4, 2, 1}, {1, 2, 4}} {
-			for _, offered := range []float64{1.5, 0.5} {
-				t.Run(fmt.Sprintf("%d dispatchers,%v,%v", n, w, offered), func(t *testing.T) {
-					sum := float64(w[0] + w[1] + w[2])
-					f := fleet{
-						dispatchers: n, minutes: 25,
-						weight: func(tenant string) int64 { return w[tenant[0]-'a'] },
-						loads: []load{
-							{tenant: "a", priority: job.Free, share: 1.5 * float64(w[0]) / sum, size: 3000},
-							{tenant: "b", priority: job.Free, share: offered * float64(w[1]) / sum, size: 300, only: 1},
-							{tenant: "c", priority: job.Free, share: offered * float64(w[2]) / sum, size: 1000, only: 2},
-						},
-					}
-					if offered < 1 {
-						f.loads[0].share = 3
-					}
-					o := f.run(t)
-					if offered < 1 {
-						if b, c := o.loads[1].quantile(.95), o.loads[2].quantile(.95); b > 0.05 || c > 0.05 {
-							t.Errorf("the neighbours' p95 is %.3f and %.3f minutes", b, c)
-						}
-						return
-					}
-					o.bars(t, 6)
-					sum, squares := 0.0, 0.0
-					for i := range o.loads {
-						x := float64(o.loads[i].tokens) / float64(w[i])
-						sum, squares = sum+x, squares+x*x
-					}
-					if jain := sum * sum / squares / 3; jain < 0.98 {
-						t.Errorf("Jain %.4f", jain)
-					}
-				})
+	for _, c := range []struct {
+		dispatchers int
+		weights     [3]int64
+		offered     float64
+	}{
+		{4, [3]int64{1, 1, 1}, 1.5},
+		{4, [3]int64{4, 2, 1}, 1.5},
+		{4, [3]int64{1, 2, 4}, 1.5},
+		{100, [3]int64{4, 2, 1}, 1.5},
+		{4, [3]int64{1, 1, 1}, 0.5},
+		{100, [3]int64{1, 1, 1}, 0.5},
+	} {
+		t.Run(fmt.Sprintf("%d dispatchers,%v,%v", c.dispatchers, c.weights, c.offered), func(t *testing.T) {
+			w, offered := c.weights, c.offered
+			sum := float64(w[0] + w[1] + w[2])
+			f := fleet{
+				dispatchers: c.dispatchers, minutes: 12,
+				weight: func(tenant string) int64 { return w[tenant[0]-'a'] },
+				loads: []load{
+					{tenant: "a", priority: job.Free, share: 1.5 * float64(w[0]) / sum, size: 3000},
+					{tenant: "b", priority: job.Free, share: offered * float64(w[1]) / sum, size: 300, only: 1},
+					{tenant: "c", priority: job.Free, share: offered * float64(w[2]) / sum, size: 1000, only: 2},
+				},
 			}
-		}
+			if offered < 1 {
+				f.loads[0].share = 3
+			}
+			o := f.run(t)
+			if offered < 1 {
+				if b, c := o.loads[1].quantile(.95), o.loads[2].quantile(.95); b > 0.05 || c > 0.05 {
+					t.Errorf("the neighbours' p95 is %.3f and %.3f minutes", b, c)
+				}
+				return
+			}
+			o.bars(t, 6)
+			sum, squares := 0.0, 0.0
+			for i := range o.loads {
+				x := float64(o.loads[i].tokens) / float64(w[i])
+				sum, squares = sum+x, squares+x*x
+			}
+			if jain := sum * sum / squares / 3; jain < 0.98 {
+				t.Errorf("Jain %.4f", jain)
+			}
+		})
 	}
 }

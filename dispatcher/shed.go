@@ -19,7 +19,7 @@ func (d *Dispatcher) bounds(class int, tenant string) *ShedError {
 		return e
 	case class >= job.Background.Class() && int(d.waiting.Load()) >= d.cfg.MaxBackgroundQueue:
 		return d.shedError(Background, class, tenant, 0)
-	case int(d.waiting.Load()) >= d.cfg.MaxQueue && d.evictable(class) < 0:
+	case int(d.waiting.Load()) >= d.cfg.MaxQueue && d.evictable(class, tenant) < 0:
 		return d.shedError(QueueFull, class, tenant, 0)
 	}
 	return nil
@@ -27,9 +27,10 @@ func (d *Dispatcher) bounds(class int, tenant string) *ShedError {
 
 // evictable returns the class that has to make room for a newcomer of the given one:
 // the least urgent that has more than its kept share of the queue, and not all of it
-// reserving. It is behind the newcomer's, unless that has less than its own share. -1
+// reserving. It is behind the newcomer's, unless that has less than its own share; or
+// it is the newcomer's, if there a tenant has more jobs than the newcomer's would. -1
 // when there is none.
-func (d *Dispatcher) evictable(class int) int {
+func (d *Dispatcher) evictable(class int, tenant string) int {
 	kept := d.cfg.MaxQueue * d.cfg.AgedShare / 100
 	first := class + 1
 	if d.queue.LenClass(class) < kept {
@@ -40,6 +41,9 @@ func (d *Dispatcher) evictable(class int) int {
 			return c
 		}
 	}
+	if v := d.queue.Victim(class); v != nil && d.queue.LenTenant(v.Tenant) > d.queue.LenTenant(tenant)+1 {
+		return class
+	}
 	return -1
 }
 
@@ -49,7 +53,7 @@ func (d *Dispatcher) makeRoom(t *task) {
 	if int(d.waiting.Load()) < d.cfg.MaxQueue {
 		return
 	}
-	class := d.evictable(t.Class)
+	class := d.evictable(t.Class, t.Tenant)
 	if class < 0 {
 		return
 	}
