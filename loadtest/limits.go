@@ -49,6 +49,9 @@ func (o options) rules() []provider.Rule {
 		{Limit: ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: o.RPM, Window: o.Minute, Settle: settle}},
 		{Limit: ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: o.TPM, Window: o.Minute, Settle: settle}},
 	}
+	if o.Reserve > 0 {
+		rules[1].Reserves = []provider.Reserve{{For: job.Paid, Percent: o.Reserve}}
+	}
 	if o.Enforcer == simprovider.Azure {
 		// The network takes as long for a short window as for a long one: it gets
 		// the largest guard there is.

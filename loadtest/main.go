@@ -32,41 +32,73 @@ func main() {
 	}
 }
 
-// run makes one measurement and writes its report.
+// run makes the measurements and writes their reports.
 func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) error {
-	o, err := parseOptions(args, stderr)
+	runs, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
 	}
-	if o.JSON != "" {
+	o := runs[0]
+	for _, name := range []string{o.JSON, o.HTML} {
+		if name == "" {
+			continue
+		}
 		// Better now than after minutes of measuring.
-		if err := os.WriteFile(o.JSON, nil, 0o644); err != nil {
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
 			return fmt.Errorf("loadtest: %w", err)
 		}
 	}
-	p := newProgress(stderr, o)
-	r, err := measure(ctx, o, p)
-	p.clear()
-	if r == nil {
+	var reports []*report
+	for _, o := range runs {
+		p := newProgress(stderr, o)
+		var r *report
+		r, err = measure(ctx, o, p)
+		p.clear()
+		if r != nil {
+			reports = append(reports, r)
+			if !o.Compare {
+				r.print(stdout)
+			}
+		}
+		if err != nil {
+			break // what was measured before is still worth its report
+		}
+	}
+	if len(reports) == 0 {
 		return err
 	}
-	r.print(stdout)
-	if o.JSON != "" {
-		b, jerr := json.MarshalIndent(r, "", "  ")
-		if jerr == nil {
-			jerr = os.WriteFile(o.JSON, append(b, '\n'), 0o644)
-		}
-		if jerr != nil {
-			return fmt.Errorf("loadtest: %w", jerr)
-		}
+	for _, ratio := range relate(reports) {
+		fmt.Fprintln(stdout, ratio)
 	}
-	return err
+	if o.Compare {
+		markdown(stdout, reports)
+	}
+	return errors.Join(err, writeJSON(o.JSON, reports, len(runs)), writePage(o.HTML, reports))
+}
+
+// writeJSON writes the report of the only run, or those of several as an array.
+func writeJSON(name string, reports []*report, runs int) error {
+	if name == "" {
+		return nil
+	}
+	var v any = reports
+	if runs == 1 {
+		v = reports[0]
+	}
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = os.WriteFile(name, append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("loadtest: %w", err)
+	}
+	return nil
 }
 
 // measure runs the scenario. A report with an error is of a run in which a process
 // ended early.
 func measure(ctx context.Context, o options, p *progress) (*report, error) {
-	sc, err := scenarioNamed(o.Scenario)
+	sc, err := o.scenario()
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +134,11 @@ func measure(ctx context.Context, o options, p *progress) (*report, error) {
 		return nil, err
 	}
 	ob.roundTrips = after - before
+	if o.Strategy == "paceline" { // the others do not use it
+		if ob.line, err = v.line(ctx, s.LedgerName); err != nil {
+			return nil, err
+		}
+	}
 	if o.InFlight > 0 {
 		if ob.leasesAfter, err = v.inFlight(ctx, s.LedgerName, o.inFlightLimit()); err != nil {
 			return nil, err

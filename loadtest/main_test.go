@@ -14,7 +14,7 @@ import (
 // TestMain lets the tests start this program again, as the load test does.
 func TestMain(m *testing.M) {
 	roles["memory-worker"] = func(in io.Reader, out io.Writer) error {
-		return serveWorker(in, out, memory(ledger.NewMemory()), newTransport())
+		return serveWorker(in, out, memory(shared{ledger: ledger.NewMemory()}), newTransport())
 	}
 	if played, err := runRole(); played {
 		if err != nil {
@@ -23,19 +23,31 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// The race detector sleeps for a second when a process ends; the parts need not.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	goleak.VerifyTestMain(m)
 }
 
-// memory opens a ledger that exists already.
-func memory(l ledger.Ledger) opener {
-	return func(setup) (ledger.Ledger, io.Closer, error) { return l, io.NopCloser(nil), nil }
+// memory opens what exists already.
+func memory(sh shared) opener {
+	return func(setup) (shared, io.Closer, error) { return sh, io.NopCloser(nil), nil }
 }
 
+// parse is the options of the first run that the flags ask for.
 func parse(t *testing.T, args ...string) options {
 	t.Helper()
-	o, err := parseOptions(args, io.Discard)
+	runs, err := parseOptions(args, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o
+	return runs[0]
+}
+
+func scenarioOf(t *testing.T, o options) scenario {
+	t.Helper()
+	sc, err := o.scenario()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sc
 }

@@ -73,7 +73,7 @@ func (m *member) kill(at time.Duration) error {
 type counts struct{ waiting, running, ended, refused int }
 
 func (c *counts) add(r record, n int) {
-	c.refused += n * r.Refused
+	c.refused += n * len(r.Refused)
 	switch {
 	case r.Ended > 0:
 		c.ended += n

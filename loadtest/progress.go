@@ -28,8 +28,8 @@ func (p *progress) show(elapsed time.Duration, now counts) {
 	if p.w == nil {
 		return
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s %v of %v: %d ended, %d running, %d waiting, %d refused",
-		p.options.Scenario, elapsed.Round(time.Second), p.options.Duration, now.ended, now.running, now.waiting, now.refused)
+	fmt.Fprintf(p.w, "\r\x1b[K%s with %s, %v of %v: %d ended, %d running, %d waiting, %d refused",
+		p.options.Scenario, p.options.Strategy, elapsed.Round(time.Second), p.options.Duration, now.ended, now.running, now.waiting, now.refused)
 }
 
 // clear removes the line.

@@ -58,7 +58,10 @@ type record struct {
 	Granted   time.Duration `json:"granted,omitempty"` // the last attempt
 	Ended     time.Duration `json:"ended,omitempty"`
 	Outcome   outcome       `json:"outcome,omitempty"`
-	Refused   int           `json:"refused,omitempty"` // attempts that got a 429
+	// Reason is why it was shed, as dispatcher.Reason says it.
+	Reason string `json:"reason,omitempty"`
+	// Refused is when its attempts got a 429.
+	Refused []time.Duration `json:"refused,omitempty"`
 	// Sent and Counted are, for the last attempt, the least and the most time from
 	// its grant to its admission: from when the grant was known to when the request
 	// was written, and from when the reservation was asked for to the latest time

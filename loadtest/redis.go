@@ -99,9 +99,14 @@ func (v *vault) scripts(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
+// ledger is the one of that name.
+func (v *vault) ledger(name string) (*redisledger.Ledger, error) {
+	return redisledger.New(v.client, redisledger.Config{Name: name})
+}
+
 // inFlight is how many calls the ledger of that name believes to be running.
 func (v *vault) inFlight(ctx context.Context, name string, l ledger.Limit) (int64, error) {
-	led, err := redisledger.New(v.client, redisledger.Config{Name: name})
+	led, err := v.ledger(name)
 	if err != nil {
 		return 0, err
 	}
@@ -110,6 +115,19 @@ func (v *vault) inFlight(ctx context.Context, name string, l ledger.Limit) (int6
 		return 0, err
 	}
 	return b[0].Used, nil
+}
+
+// line is what the ledger of that name counted in its line, nil when it keeps none.
+func (v *vault) line(ctx context.Context, name string) (*ledger.LineState, error) {
+	led, err := v.ledger(name)
+	if err != nil {
+		return nil, err
+	}
+	s, ok, err := inversions(ctx, led)
+	if !ok {
+		return nil, err
+	}
+	return &s, nil
 }
 
 // startRedis starts a Redis of our own.

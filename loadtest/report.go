@@ -1,6 +1,10 @@
 package main
 
-import "github.com/paceline-go/paceline/internal/simprovider"
+import (
+	"time"
+
+	"github.com/paceline-go/paceline/internal/simprovider"
+)
 
 // report is what a run came to, as it is written in JSON. The package comment says
 // what each figure means.
@@ -19,12 +23,18 @@ type report struct {
 	Settle   simprovider.Settle `json:"settle"`
 	Seed     uint64             `json:"seed"`
 	Provider providerReport     `json:"provider"`
-	Classes  []classReport      `json:"classes"`
+	Classes  []groupReport      `json:"classes"`
 	Tenants  []tenantReport     `json:"tenants"`
 	Jain     float64            `json:"jain"`
 	Ledger   struct {
 		RoundTripsPerJobServed float64 `json:"round_trips_per_job_served"`
 	} `json:"ledger"`
+	// What the ledger's line counted, absent when it keeps none. A wake-up is a
+	// message that a job may go sooner than it was told.
+	Grants              *int64   `json:"grants,omitempty"`
+	Inversions          *int64   `json:"inversions,omitempty"`
+	WakeupsPerJobServed *float64 `json:"wakeups_per_job_served,omitempty"`
+
 	Lost       int64 `json:"lost"`
 	Duplicated int64 `json:"duplicated"`
 	Failed     int64 `json:"failed"` // ended with an error other than being shed
@@ -36,6 +46,12 @@ type report struct {
 	Killed           *killReport     `json:"killed,omitempty"`
 	InFlight         *inFlightReport `json:"in_flight,omitempty"`
 	Surge            *surgeReport    `json:"surge,omitempty"`
+	Aged             *agedReport     `json:"aged,omitempty"`
+	AgedToFresh      *ratioReport    `json:"aged_to_fresh,omitempty"`
+
+	about    string        // the scenario
+	compared []groupReport // what a comparison shows
+	overTime overTime
 }
 
 type providerReport struct {
@@ -46,18 +62,25 @@ type providerReport struct {
 	RequestsUtilisation float64 `json:"requests_utilisation"` // of the request limit
 }
 
-// classReport counts a job in exactly one of done, shed, unfinished, failed and
-// killed.
-type classReport struct {
-	Name       string     `json:"name"`
-	Jobs       int64      `json:"jobs"`
-	Done       int64      `json:"done"`
-	Shed       int64      `json:"shed"`
-	Unfinished int64      `json:"unfinished"`
-	Failed     int64      `json:"failed"`
-	Killed     int64      `json:"killed"` // with their process
-	WaitS      waitReport `json:"wait_s"`
-	TokenShare float64    `json:"token_share"`
+// groupReport is about the jobs of a class or a tenant. It counts a job in exactly
+// one of done, shed, unfinished, failed and killed.
+type groupReport struct {
+	Name string `json:"name"`
+	Jobs int64  `json:"jobs"`
+	Done int64  `json:"done"`
+	Shed int64  `json:"shed"`
+	// ShedFor counts those by dispatcher.Reason.
+	ShedFor    map[string]int64 `json:"shed_for,omitempty"`
+	Unfinished int64            `json:"unfinished"`
+	Failed     int64            `json:"failed"`
+	Killed     int64            `json:"killed"` // with their process
+	WaitS      waitReport       `json:"wait_s"`
+	// WaitMinutes is the same in minutes of the provider.
+	WaitMinutes waitReport `json:"wait_minutes"`
+	TokenShare  float64    `json:"token_share"`
+
+	lost, tokens    int64
+	granted, others []time.Duration // waits, and those so far of jobs not granted
 }
 
 type waitReport struct {
@@ -68,9 +91,8 @@ type waitReport struct {
 }
 
 type tenantReport struct {
-	Name       string  `json:"name"`
-	TokenShare float64 `json:"token_share"`
-	Weight     int64   `json:"weight"`
+	groupReport
+	Weight int64 `json:"weight"`
 }
 
 type quantiles struct {

@@ -15,6 +15,32 @@ const (
 	outputPercent = 30 // of a job is the cap it declares, and the rest its prompt
 )
 
+// lengths is where the sizes of jobs come from, in tokens.
+type lengths interface {
+	draw(r *rand.Rand) float64
+	mean() float64
+}
+
+// usual is for streams that say nothing else.
+var usual = logNormal(meanSize)
+
+// logNormal draws sizes with that mean; with this location the mean does not
+// depend on sigma.
+type logNormal float64
+
+func (m logNormal) draw(r *rand.Rand) float64 {
+	return math.Exp(math.Log(float64(m)) - sigmaSize*sigmaSize/2 + sigmaSize*r.NormFloat64())
+}
+
+func (m logNormal) mean() float64 { return float64(m) }
+
+// exactly makes all jobs the same.
+type exactly int64
+
+func (n exactly) draw(*rand.Rand) float64 { return float64(n) }
+
+func (n exactly) mean() float64 { return float64(n) }
+
 // size is what one job asks for and gets, in tokens.
 type size struct {
 	input  int64
@@ -25,7 +51,7 @@ type size struct {
 // charge is what the provider charges at admission.
 func (s size) charge() int64 { return s.input + s.cap }
 
-// sizes draws sizes.
+// sizes makes sizes of lengths.
 type sizes struct {
 	cap        int64   // declared by every job; 0 for outputPercent of the job
 	outputMean float64 // of the answers; 0 for as long as the cap
@@ -33,11 +59,10 @@ type sizes struct {
 
 func (o options) sizes() sizes { return sizes{cap: o.Cap, outputMean: o.OutputMean} }
 
-func (s sizes) draw(r *rand.Rand) size {
-	total := min(max(logNormal(r, meanSize), minSize), maxSize)
-	sz := s.of(total)
+func (s sizes) draw(r *rand.Rand, l lengths) size {
+	sz := s.of(min(max(whole(l.draw(r)), minSize), maxSize))
 	if s.outputMean > 0 {
-		sz.output = min(max(logNormal(r, s.outputMean), 1), sz.cap)
+		sz.output = min(max(whole(logNormal(s.outputMean).draw(r)), 1), sz.cap)
 	}
 	return sz
 }
@@ -55,10 +80,6 @@ func (s sizes) of(total int64) size {
 
 func (s sizes) largest() size { return s.of(maxSize) }
 
-func (s sizes) meanCharge() float64 { return float64(s.of(meanSize).charge()) }
+func (s sizes) meanCharge(l lengths) float64 { return float64(s.of(whole(l.mean())).charge()) }
 
-// logNormal draws a whole number with that mean; with this location the mean does
-// not depend on sigma.
-func logNormal(r *rand.Rand, mean float64) int64 {
-	return int64(math.Round(math.Exp(math.Log(mean) - sigmaSize*sigmaSize/2 + sigmaSize*r.NormFloat64())))
-}
+func whole(x float64) int64 { return int64(math.Round(x)) }

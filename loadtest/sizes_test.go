@@ -8,6 +8,7 @@ import (
 )
 
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	const n = 200_000
 	const seed = 7
 	for _, tt := range []struct {
@@ -26,7 +27,7 @@ func TestSizes(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var charge, output, logs, squares float64
 			for range n {
-				s := tt.sizes.draw(r)
+				s := tt.sizes.draw(r, usual)
 				if c := s.charge(); c < tt.least || c > tt.most {
 					t.Fatalf("charge %d is not from %d to %d", c, tt.least, tt.most)
 				}
@@ -40,7 +41,7 @@ func TestSizes(t *testing.T) {
 				squares += l * l
 			}
 			within(t, "mean charge", charge/n, tt.charge, 0.01)
-			within(t, "mean charge as the feeders expect it", tt.sizes.meanCharge(), tt.charge, 0.001)
+			within(t, "mean charge as the feeders expect it", tt.sizes.meanCharge(usual), tt.charge, 0.001)
 			within(t, "mean output", output/n, tt.output, 0.02)
 			within(t, "sigma", math.Sqrt(squares/n-logs/n*logs/n), sigmaSize, 0.02)
 			if got := tt.sizes.largest().charge(); got != tt.most {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +13,7 @@ import (
 )
 
 // strategy decides when each job's call goes out. A worker makes one per
-// dispatcher, and calls grant of a task before its function runs.
+// dispatcher, and it begins a task before its function runs.
 type strategy interface {
 	// Run owns every goroutine and returns when all are gone, after Shutdown.
 	Run(ctx context.Context) error
@@ -24,33 +24,51 @@ type strategy interface {
 	Shutdown(ctx context.Context) error
 }
 
-// strategies are made for one process, over the ledger that the process opened.
-var strategies = map[string]func(setup, scenario, ledger.Ledger) (strategy, error){
-	"paceline": newPaceline,
+// shared is what the whole fleet shares; each strategy takes what it needs.
+type shared struct {
+	ledger ledger.Ledger
+	bucket bucket
+}
+
+type namedStrategy struct {
+	name, about string
+	make        func(setup, scenario, shared) (strategy, error)
+}
+
+// strategies are the ways to keep the limits, in the order of a comparison.
+var strategies = []namedStrategy{
+	{"paceline", "a dispatcher over the shared ledger", newPaceline},
+	{"retry", "no limiter; what is refused is tried again as OpenAI's SDKs do", newRetry},
+	{"local", "a limiter in each dispatcher for its part of the limits", newLocal},
+	{"poll", "token buckets in Redis that every dispatcher polls", newPoll},
+}
+
+// strategy makes the one that the flags name.
+func (s setup) strategy(sc scenario, sh shared) (strategy, error) {
+	for _, st := range strategies {
+		if st.name == s.Options.Strategy {
+			return st.make(s, sc, sh)
+		}
+	}
+	return nil, fmt.Errorf("%w: -strategy: there is no %q", errUsage, s.Options.Strategy)
 }
 
 // paceline is the strategy of this project.
 type paceline struct{ *dispatcher.Dispatcher }
 
-func newPaceline(s setup, sc scenario, l ledger.Ledger) (strategy, error) {
+func newPaceline(s setup, sc scenario, sh shared) (strategy, error) {
 	o := s.Options
 	plan, err := o.plan()
 	if err != nil {
 		return nil, err
 	}
-	// Workers never bind: of the calls that run at one time, no more than RPM
-	// were sent in each of the minutes that the longest answer takes. The queue
-	// holds more than any scenario leaves waiting.
-	longest := o.sizes().largest().output
 	d, err := dispatcher.New(dispatcher.Config{
-		Ledger: l, Plan: plan, Weight: sc.weight,
-		Workers:       int(float64(o.RPM) * math.Ceil(float64(o.answerTime(longest))/float64(o.Minute))),
-		UrgentWorkers: -1,
-		MaxQueue:      max(10_000, int(20*o.jobsPerMinute())),
-		MaxWait:       10 * o.Minute,
-		AgingStep:     o.Minute / 2,
-		Observer:      &observer{},
-		Logger:        slog.Default().With("proc", s.Proc),
+		Ledger: sh.ledger, Plan: plan, Weight: sc.weight,
+		Workers: o.workers(), UrgentWorkers: -1,
+		MaxQueue: o.maxQueue(sc), MaxWait: o.maxWait(),
+		AgingStep: o.agingStep(),
+		Observer:  &observer{},
+		Logger:    slog.Default().With("proc", s.Proc),
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +98,9 @@ func (o *observer) Started(s *job.Spec, _ time.Duration) {
 	if ns := o.asked.Load(); ns != 0 {
 		asked = time.Unix(0, ns)
 	}
-	s.Request.(*task).grant(asked, told)
+	t := s.Request.(*task)
+	t.begin(asked, told)
+	t.left()
 }
 
 func (o *observer) LedgerCalled(op string, took time.Duration, _ error) {

@@ -7,12 +7,21 @@ import (
 
 	"github.com/paceline-go/paceline/internal/simprovider"
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/ledger"
 )
 
 // history is what became of the jobs of one process.
 type history struct {
 	records []record
 	killed  time.Duration // when it was killed on purpose; 0 for never
+}
+
+// end is when the load ended for the process.
+func (h history) end(o options) time.Duration {
+	if h.killed > 0 {
+		return min(h.killed, o.Duration)
+	}
+	return o.Duration
 }
 
 // observed is everything that a run found out.
@@ -22,6 +31,7 @@ type observed struct {
 	afterKill   float64
 	roundTrips  int64
 	leasesAfter int64
+	line        *ledger.LineState // nil when the ledger keeps no line
 }
 
 func (o options) report(sc scenario, ob observed) *report {
@@ -38,11 +48,27 @@ func (o options) report(sc scenario, ob observed) *report {
 			RequestsUtilisation: pool.RequestUtilisation,
 		},
 		Duplicated: pool.DuplicateJobs,
+		about:      sc.about,
+		overTime:   seriesOf(o, sc, ob.histories),
 	}
 	r.Limit.RPM, r.Limit.TPM = o.RPM, o.TPM
 	r.Ledger.RoundTripsPerJobServed = share(ob.roundTrips, pool.Accepted)
-	r.classes(o, ob.histories)
+	if l := ob.line; l != nil {
+		wakeups := share(l.Messages, pool.Accepted)
+		r.Grants, r.Inversions, r.WakeupsPerJobServed = &l.Grants, &l.Inversions, &wakeups
+	}
+	r.classes(o, sc, ob.histories)
 	r.tenants(o, sc, ob.histories)
+	r.compared = r.Classes
+	if sc.weighted {
+		r.compared = nil
+		for _, t := range r.Tenants {
+			r.compared = append(r.compared, t.groupReport)
+		}
+	}
+	if sc.starving {
+		r.aged(o, ob.histories)
+	}
 	r.delays(o.guard(), ob.histories)
 	if o.InFlight > 0 {
 		r.InFlight = &inFlightReport{Limit: o.InFlight, Left: ob.leasesAfter}
@@ -59,64 +85,87 @@ func (o options) report(sc scenario, ob observed) *report {
 }
 
 // classes counts the jobs by class, and what they waited.
-func (r *report) classes(o options, all []history) {
-	reports := make(map[job.Priority]*classReport)
-	granted := make(map[job.Priority][]time.Duration)
-	others := make(map[job.Priority][]time.Duration) // waits so far of those not granted
-	tokens := make(map[job.Priority]int64)
+func (r *report) classes(o options, sc scenario, all []history) {
+	groups := groupsOf(o, sc, all, func(rec record) job.Priority { return rec.Class })
+	for _, class := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[class]
+		g.Name = class.String()
+		r.Failed += g.Failed
+		r.Lost += g.lost
+		r.Classes = append(r.Classes, *g)
+	}
+}
+
+// tenants does the same by tenant, also for those that sent nothing.
+func (r *report) tenants(o options, sc scenario, all []history) {
+	groups := groupsOf(o, sc, all, func(rec record) string { return rec.Tenant })
+	var weighted []float64
+	for _, t := range sc.tenants {
+		tr := tenantReport{Weight: t.weight}
+		if g := groups[t.name]; g != nil {
+			tr.groupReport = *g
+		}
+		tr.Name = t.name
+		r.Tenants = append(r.Tenants, tr)
+		weighted = append(weighted, tr.TokenShare/float64(t.weight))
+	}
+	r.Jain = jain(weighted)
+}
+
+// groupsOf counts the jobs of each kind.
+func groupsOf[K comparable](o options, sc scenario, all []history, kind func(record) K) map[K]*groupReport {
+	groups := make(map[K]*groupReport)
 	var total int64
 	for _, h := range all {
-		end := o.Duration
-		if h.killed > 0 {
-			end = min(end, h.killed)
-		}
 		for _, rec := range h.records {
-			c := reports[rec.Class]
-			if c == nil {
-				c = &classReport{Name: rec.Class.String()}
-				reports[rec.Class] = c
+			g := groups[kind(rec)]
+			if g == nil {
+				g = new(groupReport)
+				groups[kind(rec)] = g
 			}
-			c.count(rec, o.Duration, h.killed > 0)
-			if rec.Ended == 0 && h.killed == 0 {
-				r.Lost++
-			}
-			if rec.Submitted > o.Minute {
-				wait, ok := rec.wait(end)
-				if ok {
-					granted[rec.Class] = append(granted[rec.Class], wait)
+			g.count(rec, o.Duration, h.killed > 0)
+			if rec.Submitted > sc.from(o) {
+				if wait, ok := rec.wait(h.end(o)); ok {
+					g.granted = append(g.granted, wait)
 				} else {
-					others[rec.Class] = append(others[rec.Class], wait)
+					g.others = append(g.others, wait)
 				}
 			}
-			if rec.measured(o) {
-				tokens[rec.Class] += rec.Charge
+			if rec.Granted > sc.from(o) && rec.Granted <= o.Duration {
+				g.tokens += rec.Charge
 				total += rec.Charge
 			}
 		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(reports)) {
-		c := reports[class]
-		c.WaitS = waitsOf(granted[class], others[class])
-		c.TokenShare = share(tokens[class], total)
-		r.Failed += c.Failed
-		r.Classes = append(r.Classes, *c)
+	for _, g := range groups {
+		g.WaitS = waitsOf(g.granted, g.others)
+		g.WaitMinutes = g.WaitS.in(o.Minute)
+		g.TokenShare = share(g.tokens, total)
 	}
+	return groups
 }
 
 // count puts a job where it belongs when the load ends.
-func (c *classReport) count(rec record, end time.Duration, killed bool) {
-	c.Jobs++
+func (g *groupReport) count(rec record, end time.Duration, killed bool) {
+	g.Jobs++
+	if rec.Ended == 0 && !killed {
+		g.lost++
+	}
 	switch {
 	case rec.Ended == 0 && killed:
-		c.Killed++
+		g.Killed++
 	case rec.Ended == 0 || rec.Ended > end || rec.Outcome == withdrawn:
-		c.Unfinished++
+		g.Unfinished++
 	case rec.Outcome == done:
-		c.Done++
+		g.Done++
 	case rec.Outcome == shed:
-		c.Shed++
+		g.Shed++
+		if g.ShedFor == nil {
+			g.ShedFor = make(map[string]int64)
+		}
+		g.ShedFor[rec.Reason]++
 	default:
-		c.Failed++
+		g.Failed++
 	}
 }
 
@@ -130,11 +179,6 @@ func (rec record) wait(end time.Duration) (wait time.Duration, granted bool) {
 		end = min(end, rec.Ended)
 	}
 	return max(end-rec.Submitted, 0), false
-}
-
-// measured reports whether the job's tokens count in shares.
-func (rec record) measured(o options) bool {
-	return rec.Granted > o.Minute && rec.Granted <= o.Duration
 }
 
 // waitsOf is the percentiles of the waits. Those who were not granted count at
@@ -153,24 +197,10 @@ func waitsOf(granted, others []time.Duration) waitReport {
 	}
 }
 
-func (r *report) tenants(o options, sc scenario, all []history) {
-	tokens := make(map[string]int64)
-	var total int64
-	for _, h := range all {
-		for _, rec := range h.records {
-			if rec.measured(o) {
-				tokens[rec.Tenant] += rec.Charge
-				total += rec.Charge
-			}
-		}
-	}
-	var weighted []float64
-	for _, t := range sc.tenants {
-		tr := tenantReport{Name: t.name, TokenShare: share(tokens[t.name], total), Weight: t.weight}
-		r.Tenants = append(r.Tenants, tr)
-		weighted = append(weighted, tr.TokenShare/float64(t.weight))
-	}
-	r.Jain = jain(weighted)
+// in is the same waits in units of so long a time.
+func (w waitReport) in(unit time.Duration) waitReport {
+	s := unit.Seconds()
+	return waitReport{w.P50 / s, w.P95 / s, w.P99 / s, w.Max / s}
 }
 
 func (r *report) delays(guard time.Duration, all []history) {

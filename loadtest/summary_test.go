@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/paceline-go/paceline/internal/simprovider"
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/ledger"
 )
 
 func TestPercentile(t *testing.T) {
@@ -86,13 +88,17 @@ func TestWaitsOf(t *testing.T) {
 func TestReport(t *testing.T) {
 	const s = time.Second
 	o := parse(t, "-minute", "10s", "-duration", "40s", "-procs", "2", "-kill-at", "30s", "-inflight", "5")
-	sc := scenario{tenants: []tenant{{"a", 1}, {"b", 3}, {"idle", 1}}}
+	sc := scenario{tenants: []tenant{{name: "a", weight: 1}, {name: "b", weight: 3}, {name: "idle", weight: 1}}}
 	rec := func(p job.Priority, tenant string, charge int64, submitted, granted, ended time.Duration, out outcome) record {
 		return record{Class: p, Tenant: tenant, Charge: charge, Submitted: submitted, Granted: granted, Ended: ended, Outcome: out,
 			Sent: time.Millisecond, Counted: 2 * time.Millisecond}
 	}
 	late := func(r record, sent, counted time.Duration) record {
 		r.Sent, r.Counted = sent, counted
+		return r
+	}
+	full := func(r record) record {
+		r.Reason = "queue_full"
 		return r
 	}
 	stats := simprovider.PoolStats{
@@ -107,7 +113,7 @@ func TestReport(t *testing.T) {
 				late(rec(job.Paid, "a", 100, 11*s, 12*s, 13*s, done), 166*time.Millisecond, 167*time.Millisecond),
 				// Waited 3 s, unfinished.
 				late(rec(job.Paid, "b", 300, 11*s, 14*s, 41*s, done), 167*time.Millisecond, 200*time.Millisecond),
-				rec(job.Free, "b", 50, 20*s, 0, 21*s, shed),           // 1 s, raised to the median of 5 s
+				full(rec(job.Free, "b", 50, 20*s, 0, 21*s, shed)),     // 1 s, raised to the median of 5 s
 				rec(job.Free, "b", 50, 20*s, 0, 40*s+1, withdrawn),    // 20 s so far
 				rec(job.Free, "b", 600, 20*s, 25*s, 30*s, failed),     // waited 5 s
 				rec(job.Free, "b", 50, 39*s, 40*s+1, 42*s, withdrawn), // 1 s so far: granted too late
@@ -121,6 +127,7 @@ func TestReport(t *testing.T) {
 		},
 		stats:     simprovider.Stats{Pools: []simprovider.PoolStats{stats}},
 		afterKill: .95, roundTrips: 12, leasesAfter: 1,
+		line: &ledger.LineState{Grants: 5, Inversions: 2, Messages: 9},
 	})
 
 	if want := (providerReport{6, 6, 900, .9, .5}); r.Provider != want {
@@ -129,16 +136,26 @@ func TestReport(t *testing.T) {
 	if r.Lost != 1 || r.Duplicated != 4 || r.Failed != 1 || r.Ledger.RoundTripsPerJobServed != 2 {
 		t.Errorf("lost %d, duplicated %d, failed %d, %g round trips per job", r.Lost, r.Duplicated, r.Failed, r.Ledger.RoundTripsPerJobServed)
 	}
-	wantClasses := []classReport{
-		{Name: "paid", Jobs: 3, Done: 2, Unfinished: 1, WaitS: waitReport{1, 3, 3, 3}, TokenShare: 400. / 1200},
-		{Name: "free", Jobs: 8, Done: 1, Shed: 1, Unfinished: 3, Failed: 1, Killed: 2, WaitS: waitReport{5, 20, 20, 20}, TokenShare: 800. / 1200},
+	wantGroups := []groupReport{
+		{Name: "paid", Jobs: 3, Done: 2, Unfinished: 1, WaitS: waitReport{1, 3, 3, 3}, WaitMinutes: waitReport{.1, .3, .3, .3}, TokenShare: 400. / 1200},
+		{Name: "free", Jobs: 8, Done: 1, Shed: 1, ShedFor: map[string]int64{"queue_full": 1}, Unfinished: 3, Failed: 1, Killed: 2, WaitS: waitReport{5, 20, 20, 20}, WaitMinutes: waitReport{.5, 2, 2, 2}, TokenShare: 800. / 1200},
+		{Name: "a", Jobs: 5, Done: 3, Killed: 2, WaitS: waitReport{5, 8, 8, 8}, WaitMinutes: waitReport{.5, .8, .8, .8}, TokenShare: 300. / 1200},
+		{Name: "b", Jobs: 6, Shed: 1, ShedFor: map[string]int64{"queue_full": 1}, Unfinished: 4, Failed: 1, WaitS: waitReport{3, 20, 20, 20}, WaitMinutes: waitReport{.3, 2, 2, 2}, TokenShare: 900. / 1200},
+		{Name: "idle"},
 	}
-	if !slices.Equal(r.Classes, wantClasses) {
-		t.Errorf("classes\n%+v, want\n%+v", r.Classes, wantClasses)
+	groups := slices.Clone(r.Classes)
+	for i, tn := range r.Tenants {
+		groups = append(groups, tn.groupReport)
+		if want := []int64{1, 3, 1}[i]; tn.Weight != want {
+			t.Errorf("weight of %s is %d, want %d", tn.Name, tn.Weight, want)
+		}
 	}
-	wantTenants := []tenantReport{{"a", 300. / 1200, 1}, {"b", 900. / 1200, 3}, {"idle", 0, 1}}
-	if !slices.Equal(r.Tenants, wantTenants) {
-		t.Errorf("tenants %+v, want %+v", r.Tenants, wantTenants)
+	for i := range groups {
+		g := &groups[i]
+		g.lost, g.tokens, g.granted, g.others = 0, 0, nil, nil
+	}
+	if !reflect.DeepEqual(groups, wantGroups) {
+		t.Errorf("groups\n%+v, want\n%+v", groups, wantGroups)
 	}
 	if math.Abs(r.Jain-2./3) > 1e-9 {
 		t.Errorf("Jain %g, want 2/3: one of three has nothing, the others the same for their weight", r.Jain)
@@ -155,9 +172,12 @@ func TestReport(t *testing.T) {
 	if want := (lateReport{1, 1}); r.Late != want || math.Abs(r.GuardMS-166.7) > 0.1 {
 		t.Errorf("late %+v of a guard of %g ms, want %+v", r.Late, r.GuardMS, want)
 	}
+	if *r.Grants != 5 || *r.Inversions != 2 || *r.WakeupsPerJobServed != 1.5 {
+		t.Errorf("line: %d grants, %d inversions, %g wake-ups per job", *r.Grants, *r.Inversions, *r.WakeupsPerJobServed)
+	}
 	var text strings.Builder
 	r.print(&text)
-	for _, want := range []string{"refused 6", "lost 1", "one process at 30.0s", "1 leases left", "Jain 0.6667"} {
+	for _, want := range []string{"refused 6", "lost 1", "one process at 30.0s", "1 leases left", "Jain 0.6667", "2 of 5 grants out of order"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, &text)
 		}
@@ -166,12 +186,8 @@ func TestReport(t *testing.T) {
 
 func TestSurgeReport(t *testing.T) {
 	o := parse(t, "-scenario", "surge", "-minute", "10s")
-	sc, err := scenarioNamed("surge")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const s = time.Second
-	r := o.report(sc, observed{
+	r := o.report(scenarioOf(t, o), observed{
 		histories: []history{{records: []record{
 			{Submitted: 19 * s, Granted: 35 * s, Ended: 36 * s, Outcome: done}, // came before
 			{Submitted: 20 * s, Granted: 24 * s, Ended: 30 * s, Outcome: done},
@@ -188,8 +204,9 @@ func TestSurgeReport(t *testing.T) {
 
 // TestJSONFields holds the names that others read.
 func TestJSONFields(t *testing.T) {
-	o := parse(t)
-	r := o.report(scenarios[0], observed{
+	o := parse(t, "-scenario", "starve")
+	r := o.report(scenarioOf(t, o), observed{
+		line:      &ledger.LineState{},
 		histories: []history{{records: []record{{Class: job.Paid, Submitted: 1}}}},
 		stats:     simprovider.Stats{Pools: make([]simprovider.PoolStats, 1)},
 	})
@@ -204,6 +221,8 @@ func TestJSONFields(t *testing.T) {
 	for path := range strings.FieldsSeq(`scenario strategy procs dispatchers minute_s duration_s limit.rpm limit.tpm
 		provider.accepted provider.refused provider.tokens_charged provider.utilisation
 		classes.name classes.jobs classes.done classes.shed classes.unfinished classes.token_share
+		classes.wait_minutes.p50 classes.wait_minutes.p95 classes.wait_minutes.p99 classes.wait_minutes.max
+		aged.bound_s aged.p99_s aged.max_s aged.violations grants inversions wakeups_per_job_served
 		classes.wait_s.p50 classes.wait_s.p95 classes.wait_s.p99 classes.wait_s.max
 		tenants.name tenants.token_share tenants.weight jain ledger.round_trips_per_job_served lost duplicated`) {
 		var at any = v

@@ -29,16 +29,38 @@ func (r *report) print(w io.Writer) {
 	if s := r.Surge; s != nil {
 		line("surge\t%d of %d jobs done; all granted %.2f minutes after its end, all done after %.2f", s.Done, s.Jobs, s.GrantedMinutes, s.DoneMinutes)
 	}
+	if a := r.Aged; a != nil {
+		line("ageing\tfree work is overdue after %gs; waits p99 %.3fs, max %.3fs; %d were served more than %gs later or never", a.BoundS, a.P99S, a.MaxS, a.Violations, a.SlackS)
+	}
+	if r.Inversions != nil {
+		line("line\t%d of %d grants out of order, %.2f wake-ups per job served", *r.Inversions, *r.Grants, *r.WakeupsPerJobServed)
+	}
 	t.Flush()
 	fmt.Fprintln(w)
 
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line("class\tjobs\tdone\tshed\tunfinished\tfailed\tkilled\twait p50\tp95\tp99\tmax\ttokens\t")
-	for _, c := range r.Classes {
-		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3fs\t%.3fs\t%.3fs\t%.3fs\t%.1f %%\t", c.Name, c.Jobs, c.Done, c.Shed, c.Unfinished, c.Failed, c.Killed,
-			c.WaitS.P50, c.WaitS.P95, c.WaitS.P99, c.WaitS.Max, 100*c.TokenShare)
+	printGroups(w, "class", r.Classes)
+	if len(r.Tenants) <= maxTenants {
+		var groups []groupReport
+		for _, t := range r.Tenants {
+			groups = append(groups, t.groupReport)
+		}
+		printGroups(w, "tenant", groups)
+	}
+}
+
+// maxTenants is how many are shown one by one.
+const maxTenants = 5
+
+func printGroups(w io.Writer, what string, groups []groupReport) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "%s\tjobs\tdone\tshed\tunfinished\tfailed\tkilled\twait p50\tp95\tp99\tmax\tin minutes p50\tp99\ttokens\t\n", what)
+	for _, g := range groups {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3fs\t%.3fs\t%.3fs\t%.3fs\t%.4f\t%.4f\t%.1f %%\t\n",
+			g.Name, g.Jobs, g.Done, g.Shed, g.Unfinished, g.Failed, g.Killed,
+			g.WaitS.P50, g.WaitS.P95, g.WaitS.P99, g.WaitS.Max, g.WaitMinutes.P50, g.WaitMinutes.P99, 100*g.TokenShare)
 	}
 	t.Flush()
+	fmt.Fprintln(w)
 }
 
 func (q quantiles) String() string {

@@ -23,11 +23,14 @@ type task struct {
 	// asked and told are before and after the grant of this attempt: when its
 	// reservation was asked for, and when the answer was there.
 	asked, told time.Time
-	left        func() // called when the job has left the queue; harmless when repeated
+	// left is called when the job's place in a backlog is free: when paceline grants
+	// it, or else when it ends, since what a rival sends may come back. It is
+	// harmless when repeated.
+	left func()
 }
 
-// grant is called before each attempt.
-func (t *task) grant(asked, told time.Time) {
+// begin is called before each attempt.
+func (t *task) begin(asked, told time.Time) {
 	t.asked, t.told = asked, told
 	t.record.Granted = t.worker.since(told)
 }
@@ -35,7 +38,6 @@ func (t *task) grant(asked, told time.Time) {
 // call is one attempt: one request to the provider. It does not end with ctx,
 // which ends with the load: what was sent is waited for.
 func (t *task) call(context.Context) (any, job.Usage, error) {
-	t.left()
 	t.worker.box.add(t.record)
 	var sent atomic.Int64 // written by the transport, perhaps later than the answer is read
 	told := t.told
@@ -63,7 +65,7 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	case err != nil:
 		return nil, job.Usage{}, err
 	case resp.StatusCode == http.StatusTooManyRequests:
-		t.record.Refused++
+		t.record.Refused = append(t.record.Refused, t.worker.since(time.Now()))
 		t.record.Granted = 0 // it waits again
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After-Ms"))
 		return nil, job.Usage{}, &job.RetryError{

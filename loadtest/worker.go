@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/job"
-	"github.com/paceline-go/paceline/ledger"
 	"github.com/paceline-go/paceline/ledger/redisledger"
 )
 
@@ -45,8 +43,8 @@ type worker struct {
 // errOrphan ends a worker whose parent ended.
 var errOrphan = errors.New("loadtest: the parent is gone")
 
-// opener opens the ledger that the whole fleet shares.
-type opener func(setup) (ledger.Ledger, io.Closer, error)
+// opener opens what the whole fleet shares.
+type opener func(setup) (shared, io.Closer, error)
 
 // newTransport keeps every connection that it makes: a new one would delay a call
 // that has been granted.
@@ -54,13 +52,13 @@ func newTransport() http.RoundTripper {
 	return &http.Transport{MaxIdleConnsPerHost: 1 << 16, DisableCompression: true, IdleConnTimeout: time.Minute}
 }
 
-func openRedis(s setup) (ledger.Ledger, io.Closer, error) {
+func openRedis(s setup) (shared, io.Closer, error) {
 	client, err := redisledger.Open(s.Ledger)
 	if err != nil {
-		return nil, nil, err
+		return shared{}, nil, err
 	}
 	l, err := redisledger.New(client, redisledger.Config{Name: s.LedgerName})
-	return l, client, err
+	return shared{l, newRedisBucket(client, s)}, client, err
 }
 
 // serveWorker is a worker's life. It returns early when the orders end.
@@ -76,12 +74,12 @@ func serveWorker(in io.Reader, out io.Writer, open opener, transport http.RoundT
 	w := &worker{setup: *first.Setup, box: newOutbox(), over: make(chan struct{})}
 	w.log = slog.Default().With("proc", w.setup.Proc)
 	w.client = &http.Client{Transport: transport}
-	l, closer, err := open(w.setup)
+	sh, closer, err := open(w.setup)
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	fleet, err := w.build(l)
+	fleet, err := w.build(sh)
 	if err != nil {
 		return err
 	}
@@ -117,14 +115,14 @@ func serveWorker(in io.Reader, out io.Writer, open opener, transport http.RoundT
 }
 
 // build makes the strategies, one per dispatcher.
-func (w *worker) build(l ledger.Ledger) ([]strategy, error) {
+func (w *worker) build(sh shared) ([]strategy, error) {
 	var err error
-	if w.scenario, err = scenarioNamed(w.setup.Options.Scenario); err != nil {
+	if w.scenario, err = w.setup.Options.scenario(); err != nil {
 		return nil, err
 	}
 	all := make([]strategy, w.setup.Options.Dispatchers)
 	for i := range all {
-		if all[i], err = strategies[w.setup.Options.Strategy](w.setup, w.scenario, l); err != nil {
+		if all[i], err = w.setup.strategy(w.scenario, sh); err != nil {
 			return nil, err
 		}
 	}
@@ -144,8 +142,10 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 			}
 		})
 		for j, st := range w.scenario.streams {
-			rng := rand.New(rand.NewPCG(o.Seed, uint64(w.setup.Proc)<<32|uint64(i)<<16|uint64(j)))
-			f := &feeder{worker: w, strategy: s, stream: st, fleet: float64(o.Procs * o.Dispatchers), rng: rng}
+			if !st.in(w.setup.Proc, o.Procs) {
+				continue
+			}
+			f := &feeder{worker: w, strategy: s, arrivals: newArrivals(o, w.scenario, w.setup.Proc, i, j)}
 			feeders.Go(func() {
 				if w.sleepUntil(load, 0) {
 					f.run(load)
@@ -175,7 +175,6 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 
 // offer submits a job, and tells what becomes of it.
 func (w *worker) offer(ctx context.Context, s strategy, t *task) {
-	t.record.Submitted = max(w.since(time.Now()), 1)
 	w.box.add(t.record)
 	spec := job.Spec{Tenant: t.record.Tenant, Model: model, Priority: t.record.Class, Estimate: t.size.estimate(), Request: t}
 	results, err := s.Submit(ctx, spec, t.call)
@@ -199,15 +198,19 @@ func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 
 func (w *worker) end(t *task, err error) {
 	t.record.Ended = max(w.since(time.Now()), 1)
+	var why *dispatcher.ShedError
 	switch {
 	case err == nil:
 		t.record.Outcome = done
-	case errors.Is(err, dispatcher.ErrShed):
-		t.record.Outcome = shed
+	case errors.As(err, &why):
+		t.record.Outcome, t.record.Reason = shed, why.Reason.String()
 	case errors.Is(err, context.Canceled):
 		t.record.Outcome = withdrawn
 	default:
 		t.record.Outcome = failed
+		if errors.Is(err, errGaveUp) {
+			break // as the SDK does by design
+		}
 		if w.failures.Add(1) <= maxComplaints {
 			w.log.Error("loadtest: a job failed", "seq", t.record.Seq, "error", err)
 		}
