@@ -182,3 +182,51 @@ func TestInventedTenantsAreForgotten(t *testing.T) {
 		t.Errorf("%d sets of limits are kept", n)
 	}
 }
+
+// A reserve is a second limit, of the rest of the rate, that all are charged to and
+// only those wait for whom it is not kept.
+func TestReserves(t *testing.T) {
+	tpm := ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 1000, Window: time.Minute}
+	p, err := provider.NewPlan(provider.PlanConfig{Rules: []provider.Rule{
+		{Limit: ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 500, Window: time.Minute}, Tenants: []string{"exception"}},
+		{Limit: tpm, Reserves: []provider.Reserve{{For: job.Paid, Percent: 2}, {For: job.P3, Percent: 10}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		tenant string
+		class  job.Priority
+		want   string
+	}{
+		{"t", job.Paid, "tpm:1000 tpm reserve=1:980! tpm reserve=3:900! "},
+		{"t", job.P2, "tpm:1000 tpm reserve=1:980 tpm reserve=3:900! "},
+		{"t", job.Free, "tpm:1000 tpm reserve=1:980 tpm reserve=3:900 "},
+		{"exception", job.Free, `tpm tenant="exception":500 `},
+	} {
+		charges, err := p.Charges(&job.Spec{Tenant: tc.tenant, Priority: tc.class}, job.Estimate{Input: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range charges {
+			got += fmt.Sprintf("%s:%d", c.Limit.Key, c.Limit.Amount)
+			if c.Overdraw {
+				got += "!"
+			}
+			got += " "
+		}
+		if got != tc.want {
+			t.Errorf("%s %v: %s, want %s", tc.tenant, tc.class, got, tc.want)
+		}
+	}
+	for text, r := range map[string]provider.Rule{
+		"1 to 90 percent, not 0":  {Limit: tpm, Reserves: []provider.Reserve{{For: job.Paid}}},
+		"1 to 90 percent, not 91": {Limit: tpm, Reserves: []provider.Reserve{{For: job.Paid, Percent: 91}}},
+		"no rate of which":        {Limit: ledger.Limit{Key: "flight", Unit: ledger.InFlight, Amount: 5}, Reserves: []provider.Reserve{{For: job.Paid, Percent: 5}}},
+	} {
+		if _, err := provider.NewPlan(provider.PlanConfig{Rules: []provider.Rule{r}}); !errors.Is(err, provider.ErrPlan) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/estimator"
 	"github.com/paceline-go/paceline/internal/simprovider"
+	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
 	"github.com/paceline-go/paceline/ledger/redisledger"
 	"github.com/paceline-go/paceline/provider"
@@ -146,12 +147,16 @@ func newPlan(cfg *config) (*provider.Plan, error) {
 		return ledger.Limit{Key: key, Unit: unit, Amount: amount, Window: time.Minute, Settle: settle}
 	}
 	var rules []provider.Rule
+	var reserves []provider.Reserve
+	if cfg.reserve > 0 {
+		reserves = []provider.Reserve{{For: job.Paid, Percent: cfg.reserve}}
+	}
 	for _, m := range []struct {
 		name     string
 		tpm, rpm int64
 	}{{cfg.model, cfg.tpm, cfg.rpm}, {cfg.embedModel, cfg.embedTPM, cfg.embedRPM}} {
 		rules = append(rules,
-			provider.Rule{Limit: perMinute("tpm", ledger.Tokens, m.tpm, rule), Models: []string{m.name}},
+			provider.Rule{Limit: perMinute("tpm", ledger.Tokens, m.tpm, rule), Models: []string{m.name}, Reserves: reserves},
 			provider.Rule{Limit: perMinute("rpm", ledger.Requests, m.rpm, rule), Models: []string{m.name}})
 	}
 	for _, t := range cfg.tenants.limits {

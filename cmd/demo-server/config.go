@@ -25,6 +25,7 @@ type config struct {
 	tenants           tenantFlag
 	tenantDefault     int64
 	settle            string
+	reserve           int // percent
 
 	ledger      string
 	upstream    string
@@ -54,6 +55,7 @@ func parseConfig(args []string, getenv func(string) string, out io.Writer) (*con
 	f.Var(&c.tenants, "tenant", "`NAME=TPM`, a tenant's tokens per minute over all models; may be repeated; none for no such tenants")
 	f.Int64Var(&c.tenantDefault, "tenant-default", 5_000, "tokens per minute of each other tenant; 0 for no limit")
 	f.StringVar(&c.settle, "settle", "", "what the provider does with its estimate when a call ends: actual corrects it, final keeps it (default actual for the simulator, final with -upstream)")
+	f.IntVar(&c.reserve, "reserve", 0, "`percent` of each model's token rate that is kept for paid work; 0 for none")
 	f.StringVar(&c.ledger, "ledger", "", "`URL` of a shared ledger: redis://, rediss://, redis-sentinel:// or redis-cluster:// (default in memory)")
 	f.StringVar(&c.upstream, "upstream", "", "`URL` of a provider, whose key is read from OPENAI_API_KEY; needs -keys (default a built-in simulator)")
 	f.StringVar(&c.keys, "keys", "", "`FILE` with a line for each key: KEY (16 characters or more) TENANT [CLASS], the best class that it may claim: paid, free, background or 0 to 9 (default free)")
@@ -118,6 +120,7 @@ func (c *config) validate() error {
 		{"tpm", c.tpm, 1, mostPerMinute}, {"rpm", c.rpm, 1, mostPerMinute},
 		{"embed-tpm", c.embedTPM, 1, mostPerMinute}, {"embed-rpm", c.embedRPM, 1, mostPerMinute},
 		{"tenant-default", c.tenantDefault, 0, mostPerMinute},
+		{"reserve", int64(c.reserve), 0, 90},
 		{"workers", int64(c.workers), 1, 1 << 20},
 		{"max-queue", int64(c.maxQueue), 1, 1 << 20}, {"max-tenant-queue", int64(c.maxTenantQueue), 1, 1 << 20},
 		{"max-body", c.maxBody, 1, 1 << 20}, {"max-memory", c.maxMemory, c.maxBody, 1 << 20},

@@ -39,7 +39,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
 	}
 	send(freeKey)
-	send(freeKey)
+	send(zeroKey) // from here on nobody has more than a newcomer would
 	waiting(4)
 	a = s.send("POST", "/v1/chat/completions", hello, "Authorization", zeroKey)
 	if e := errorOf(t, a); a.StatusCode != 503 || e.Code != "server_is_overloaded" || a.Header.Get("Retry-After") == "" {

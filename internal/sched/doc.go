@@ -75,6 +75,14 @@
 // batch, the one that was taken first becomes the holder, whatever the order of
 // the answers.
 //
+// # The line
+//
+// A ledger that keeps the order of all processes holds what a denied job needs by
+// itself. Then every denial of the first job of a lane parks the lane (Line), which
+// has a ticket in that order from then on; the caller asks for those that may ask
+// again (NextTicket) and bounds how many lanes stand there at once (Tickets). Order
+// and ageing here then only say whose job is the next to get a ticket.
+//
 // # Cost
 //
 // Each class has its lanes by group, and each group two heaps of the lanes that
