@@ -52,15 +52,14 @@ func compare(reports []*report) comparison {
 	for _, r := range reports {
 		c.Rows = append(c.Rows, r.row())
 	}
-	for _, g := range first.compared {
-		c.Plots = append(c.Plots, plot{
-			Title: "Waits, " + g.Name + ": p95 in minutes", log: true,
-			lines: linesOf(reports, func(t overTime) []point { return t.waits[g.Name] }),
-		})
+	draw := func(title string, log bool, points func(overTime) []point) {
+		c.Plots = append(c.Plots, plot{Title: title, log: log, minutes: first.DurationS / first.MinuteS, lines: linesOf(reports, points)})
 	}
-	c.Plots = append(c.Plots,
-		plot{Title: "Use of the budget, by the minute before", lines: linesOf(reports, func(t overTime) []point { return t.use })},
-		plot{Title: "Refusals per minute", lines: linesOf(reports, func(t overTime) []point { return t.refusals })})
+	for _, g := range first.compared {
+		draw("Waits, "+g.Name+": p95 in minutes", true, func(t overTime) []point { return t.waits[g.Name] })
+	}
+	draw("Use of the budget, by the minute before", false, func(t overTime) []point { return t.use })
+	draw("Refusals per minute", false, func(t overTime) []point { return t.refusals })
 	return c
 }
 

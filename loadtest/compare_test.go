@@ -24,10 +24,11 @@ func reportsOf(t *testing.T, args ...string) []*report {
 	for i, o := range runs {
 		sc := scenarioOf(t, o)
 		var records []record
-		for n := range time.Duration(100) {
+		for n := range 100 {
+			at := o.Duration / 100 * time.Duration(n)
 			rec := record{
 				Seq: int64(n), Class: job.Free, Tenant: sc.tenants[0].name, Charge: 500,
-				Submitted: n * o.Duration / 100, Granted: n*o.Duration/100 + time.Duration(i+1)*time.Second,
+				Submitted: at, Granted: at + time.Duration(i+1)*time.Second,
 				Counted: 1, Outcome: done, Ended: o.Duration,
 			}
 			if n%3 == 0 {
@@ -148,7 +149,7 @@ func TestAxes(t *testing.T) {
 func TestPath(t *testing.T) {
 	x, y := linear(10, 0, 100), linear(1, 100, 0)
 	l := plotLine{points: []point{{0, 0}, {5, 1}, {6, math.NaN()}, {10, 0.5}}}
-	if got, want := l.path(x, y), "M0.0 100.0L50.0 0.0M100.0 50.0"; got != want {
+	if got, want := l.path(x, y), "M0.0 100.0L50.0 0.0M98.0 50.0h4"; got != want {
 		t.Errorf("path %s, want %s", got, want)
 	}
 }

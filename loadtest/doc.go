@@ -60,8 +60,8 @@
 // and -settle they do not know.
 //
 // -compare runs all of them one after another. Times of the rivals scale with
-// -minute too: at 6s a dispatcher polls every five milliseconds, which a large fleet
-// on a small machine does not keep up with.
+// -minute too: at 6s a dispatcher polls every five milliseconds, and a hundred of
+// them take most of a machine with two cores.
 //
 // # What is measured
 //
@@ -107,8 +107,8 @@
 // a reservation whose first answer was lost is older than its last asking.
 //
 // The plots of a comparison show the waits at their 95th percentile, of the jobs
-// that came in each quarter of a minute, and the tokens that were admitted in the
-// minute before each instant, as declared.
+// that were granted in each quarter of a minute, and the tokens that were admitted
+// in the minute before each instant, as declared.
 //
 // # Concurrency
 //

@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 			}
 		}},
 		{"kill", []string{"-kill-at", "1m30s", "-inflight", "30", "-duration", "3m30s"}, func(t *testing.T, r *report) {
-			if r.Killed == nil || r.Killed.Jobs == 0 || r.Killed.Utilisation < 0.95 {
+			if r.Killed == nil || r.Killed.Jobs == 0 || r.Killed.Utilisation < 0.92 {
 				t.Errorf("killed %+v", r.Killed)
 			}
 			if r.InFlight.Left != 0 {
@@ -147,8 +147,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// full allows for what one measured minute is: the largest job is 8 % of it.
 func full(t *testing.T, r *report) {
-	if r.Provider.Utilisation < 0.94 {
+	if r.Provider.Utilisation < 0.92 {
 		t.Errorf("utilisation %.4f", r.Provider.Utilisation)
 	}
 }

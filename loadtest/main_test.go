@@ -24,7 +24,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The race detector sleeps for a second when a process ends; the parts need not.
-	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -11,8 +11,9 @@ import (
 type plot struct {
 	Title string
 	// log makes the values an axis of powers of ten.
-	log   bool
-	lines []plotLine
+	log     bool
+	minutes float64 // of the load
+	lines   []plotLine
 }
 
 // plotLine is drawn in the style of its number: the page has a class for each.
@@ -81,17 +82,16 @@ func decades(least, most, low, high float64) axis {
 
 // SVG draws the picture. It holds numbers, and names that are escaped.
 func (p plot) SVG() template.HTML {
-	least, most, end := math.Inf(1), 0.0, 0.0
+	least, most := math.Inf(1), 0.0
 	for _, l := range p.lines {
 		for _, pt := range l.points {
-			end = max(end, pt.x)
 			if !math.IsNaN(pt.y) {
 				least, most = min(least, pt.y), max(most, pt.y)
 			}
 		}
 	}
-	x := linear(end, boxLeft, boxRight)
-	x.to = max(end, x.ticks[1])
+	x := linear(p.minutes, boxLeft, boxRight)
+	x.to = p.minutes
 	y := linear(most, boxBottom, boxTop)
 	if p.log {
 		y = decades(least, most, boxBottom, boxTop)
@@ -115,17 +115,21 @@ func (p plot) SVG() template.HTML {
 	return template.HTML(b.String())
 }
 
-// path draws the line, with a gap where there is no value.
+// path draws the line, with a gap where there is no value. A value between two gaps
+// becomes a dash.
 func (l plotLine) path(x, y axis) string {
 	var b strings.Builder
-	command := "M"
-	for _, pt := range l.points {
-		if math.IsNaN(pt.y) {
-			command = "M"
-			continue
+	gap := func(i int) bool { return i < 0 || i >= len(l.points) || math.IsNaN(l.points[i].y) }
+	for i, pt := range l.points {
+		switch px, py := x.place(pt.x), y.place(pt.y); {
+		case gap(i):
+		case gap(i-1) && gap(i+1):
+			fmt.Fprintf(&b, "M%.1f %.1fh4", px-2, py)
+		case gap(i - 1):
+			fmt.Fprintf(&b, "M%.1f %.1f", px, py)
+		default:
+			fmt.Fprintf(&b, "L%.1f %.1f", px, py)
 		}
-		fmt.Fprintf(&b, "%s%.1f %.1f", command, x.place(pt.x), y.place(pt.y))
-		command = "L"
 	}
 	return b.String()
 }

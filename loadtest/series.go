@@ -16,7 +16,7 @@ const (
 
 // overTime is what the plots show.
 type overTime struct {
-	waits    map[string][]point // p95 of the jobs of a time, in minutes, by class or tenant
+	waits    map[string][]point // p95 of the jobs granted at a time, in minutes, by class or tenant
 	use      []point            // parts of the token limit
 	refusals []point            // per minute
 }
@@ -45,33 +45,30 @@ func (o options) bins() []point {
 	return ps
 }
 
-// waitsOverTime counts a job when it comes, with the rule for those that were not
-// granted that the report has.
+// waitsOverTime counts a job when it is granted. By the time of arrival the last
+// would seem to wait for ever less, because the load ends.
 func waitsOverTime(o options, all []history, group func(record) string) map[string][]point {
-	type waits struct{ granted, others []time.Duration }
-	groups := make(map[string][]waits)
+	granted := make(map[string][][]time.Duration)
 	for _, h := range all {
 		for _, rec := range h.records {
-			ws := groups[group(rec)]
-			if ws == nil {
-				ws = make([]waits, len(o.bins()))
-				groups[group(rec)] = ws
+			name := group(rec)
+			if granted[name] == nil {
+				granted[name] = make([][]time.Duration, len(o.bins()))
 			}
-			w := &ws[min(o.bin(rec.Submitted), len(ws)-1)]
 			if wait, ok := rec.wait(h.end(o)); ok {
-				w.granted = append(w.granted, wait)
-			} else {
-				w.others = append(w.others, wait)
+				bin := min(o.bin(rec.Granted), len(granted[name])-1)
+				granted[name][bin] = append(granted[name][bin], wait)
 			}
 		}
 	}
 	series := make(map[string][]point)
-	for name, ws := range groups {
+	for name, bins := range granted {
 		ps := o.bins()
-		for i, w := range ws {
+		for i, waits := range bins {
+			slices.Sort(waits)
 			ps[i].y = math.NaN()
-			if len(w.granted)+len(w.others) > 0 {
-				ps[i].y = waitsOf(w.granted, w.others).in(o.Minute).P95
+			if len(waits) > 0 {
+				ps[i].y = percentile(waits, 95).Seconds() / o.Minute.Seconds()
 			}
 		}
 		series[name] = ps

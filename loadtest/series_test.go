@@ -29,9 +29,9 @@ func TestSeries(t *testing.T) {
 		what      string
 		got, x, y point
 	}{
-		{what: "paid wait", got: got.waits["paid"][0], x: point{x: 0.125}, y: point{y: 0.5}},
+		{what: "paid wait", got: got.waits["paid"][0], x: point{x: 0.125}, y: point{y: 0.1}},
+		{what: "later paid wait", got: got.waits["paid"][2], x: point{x: 0.625}, y: point{y: 0.5}},
 		{what: "free wait", got: got.waits["free"][1], x: point{x: 0.375}, y: point{y: 0.1}},
-		{what: "withdrawn", got: got.waits["paid"][11], x: point{x: 2.875}, y: point{y: 0.1}},
 		{what: "refusals at first", got: got.refusals[0], x: point{x: 0.125}, y: point{y: 8}},
 		{what: "refusals at last", got: got.refusals[11], x: point{x: 2.875}, y: point{y: 4}},
 		{what: "use before the first", got: got.use[1], x: point{x: 0.2}},
@@ -44,7 +44,9 @@ func TestSeries(t *testing.T) {
 			t.Errorf("%s is %g at %g, want %g at %g", tt.what, tt.got.y, tt.got.x, tt.y.y, tt.x.x)
 		}
 	}
-	if y := got.waits["free"][0].y; !math.IsNaN(y) {
-		t.Errorf("a time without jobs has the wait %g", y)
+	for what, p := range map[string]point{"without jobs": got.waits["free"][0], "without grants": got.waits["paid"][11]} {
+		if !math.IsNaN(p.y) {
+			t.Errorf("a time %s has the wait %g", what, p.y)
+		}
 	}
 }

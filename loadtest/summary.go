@@ -61,10 +61,7 @@ func (o options) report(sc scenario, ob observed) *report {
 	r.tenants(o, sc, ob.histories)
 	r.compared = r.Classes
 	if sc.weighted {
-		r.compared = nil
-		for _, t := range r.Tenants {
-			r.compared = append(r.compared, t.groupReport)
-		}
+		r.compared = r.tenantGroups()
 	}
 	if sc.starving {
 		r.aged(o, ob.histories)
@@ -110,6 +107,15 @@ func (r *report) tenants(o options, sc scenario, all []history) {
 		weighted = append(weighted, tr.TokenShare/float64(t.weight))
 	}
 	r.Jain = jain(weighted)
+}
+
+// tenantGroups are the tenants without their weights.
+func (r *report) tenantGroups() []groupReport {
+	groups := make([]groupReport, len(r.Tenants))
+	for i, t := range r.Tenants {
+		groups[i] = t.groupReport
+	}
+	return groups
 }
 
 // groupsOf counts the jobs of each kind.

@@ -40,11 +40,7 @@ func (r *report) print(w io.Writer) {
 
 	printGroups(w, "class", r.Classes)
 	if len(r.Tenants) <= maxTenants {
-		var groups []groupReport
-		for _, t := range r.Tenants {
-			groups = append(groups, t.groupReport)
-		}
-		printGroups(w, "tenant", groups)
+		printGroups(w, "tenant", r.tenantGroups())
 	}
 }
 

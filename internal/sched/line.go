@@ -18,18 +18,13 @@ func (q *Queue) Line(j *Job, limit string, until time.Duration) {
 // Tickets is the number of lanes of a class that have one.
 func (q *Queue) Tickets(class int) int { return q.classes[clamp(class)].tickets }
 
-// Recall lets all lanes with tickets ask again if one of them may, by its time or
-// because the caller says so.
-func (q *Queue) Recall(now time.Duration, told bool) {
+// Recall lets the lanes with tickets ask again whose time is over by now, or all.
+func (q *Queue) Recall(now time.Duration, all bool) {
 	for _, l := range q.tickets {
-		told = told || l.limit == nil || l.until <= now
-	}
-	if !told {
-		return
-	}
-	for _, l := range q.tickets {
-		q.unblock(l)
-		q.place(l)
+		if all || l.until <= now {
+			q.unblock(l)
+			q.place(l)
+		}
 	}
 }
 

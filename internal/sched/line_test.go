@@ -44,14 +44,13 @@ func TestLaneInLineIsPassed(t *testing.T) {
 	expect(t, "all in line", q.Next(0, 9), nil)
 	expect(t, "all in line", q.NextTicket(9), nil)
 
-	// When one may ask, all do: it is one call.
 	q.Recall(99, false)
 	expect(t, "too soon", q.NextTicket(9), nil)
 	q.Recall(100, false)
-	one, two := q.NextTicket(9), q.NextTicket(9)
-	if one == two || one == nil || two == nil {
-		t.Fatalf("%+v and %+v", one, two)
-	}
+	expect(t, "its time is over", q.NextTicket(9), a)
+	expect(t, "the other's is not", q.NextTicket(9), nil)
+	q.Recall(100, true)
+	expect(t, "all are recalled", q.NextTicket(9), b)
 	expect(t, "both are out", q.NextTicket(9), nil)
 
 	// What is taken behind a head that is out is not the first.
