@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -338,9 +337,6 @@ func TestLocalPart(t *testing.T) {
 // TestRedisBucket takes from the script's buckets in a Redis of its own.
 func TestRedisBucket(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath(redisProgram); err != nil {
-		t.Skip("no redis-server")
-	}
 	address := "redis://" + redistest.Start(t).Addr
 	o := parse(t, "-rpm", "6", "-tpm", "32000", "-minute", "2s")
 	open := func(name string) bucket {
