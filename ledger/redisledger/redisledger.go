@@ -185,7 +185,7 @@ func (l *Ledger) Withdraw(ctx context.Context, batch []ledger.Request) error {
 // Watch implements ledger.Line by a subscription.
 func (l *Ledger) Watch(ctx context.Context, process string, turn func(in time.Duration)) error {
 	sub := l.client.Subscribe(ctx, l.prefix+"line:turn:"+process)
-	defer sub.Close()
+	defer func() { _ = sub.Close() }()
 	if _, err := sub.Receive(ctx); err != nil {
 		return fmt.Errorf("redisledger: %w", err)
 	}
