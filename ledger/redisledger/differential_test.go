@@ -53,6 +53,9 @@ func TestAgreesWithMemory(t *testing.T) {
 	}
 }
 
+// keeps is how long both ledgers know at least that a limit was charged.
+const keeps = 9 * time.Second
+
 // pair is the two ledgers, and what was asked of them.
 type pair struct {
 	*testing.T
@@ -98,7 +101,9 @@ func (p *pair) step() {
 	case n < 16:
 		p.change()
 	default:
-		time.Sleep(p.pause())
+		pause := p.pause()
+		p.reopen(pause)
+		time.Sleep(pause)
 	}
 	p.same("balances", func(l ledgertest.Ledger) (any, error) { return l.Snapshot(p.Context(), p.limits) })
 	p.forget()
@@ -281,12 +286,12 @@ func (p *pair) now(l *ledger.Limit) *ledger.Limit {
 }
 
 // change gives a limit another definition. Each ledger forgets a limit that is as good
-// as new in its own time, so it changes one that was charged just now, or is at 0: the
-// definition then holds for the same past in both.
+// as new in its own time, so it changes one that was charged just now: the definition
+// then holds for the same past in both.
 func (p *pair) change() {
 	i := p.rng.IntN(len(p.limits))
 	l, first := *p.limits[i], pairLimits()[i]
-	if l.Amount > 0 && time.Since(p.charged[l.Key]) > 9*time.Second {
+	if time.Since(p.charged[l.Key]) > keeps {
 		return
 	}
 	switch p.rng.IntN(7) {
@@ -309,6 +314,16 @@ func (p *pair) change() {
 		l.Window = time.Duration(1+p.rng.IntN(60)) * time.Second
 	}
 	p.limits[i] = &l
+}
+
+// reopen ends that limits are at 0, before a pause after which one ledger may have
+// forgotten it.
+func (p *pair) reopen(pause time.Duration) {
+	for i, l := range p.limits {
+		if l.Amount == 0 && time.Since(p.charged[l.Key])+pause > keeps {
+			p.limits[i] = pairLimits()[i]
+		}
+	}
 }
 
 // forget drops jobs before a ledger may: closed ids are known for a minute, open ones
