@@ -112,8 +112,9 @@ type Settlement struct {
 type Ledger interface {
 	// Reserve decides the batch in order, and returns one decision per request.
 	// A request that is denied holds its demand on the limits that it is short
-	// of against the rest of the batch: what is behind it in the line can not
-	// pass it. Otherwise each decision is what the request would have got alone.
+	// of against the rest of the batch, or by its ticket if it has a Place: what is
+	// behind it can not pass it. Otherwise each decision is what the request would
+	// have got alone.
 	// A denial changes no balance.
 	Reserve(ctx context.Context, batch []Request) ([]Decision, error)
 	// Settle applies each settlement once: repeating it changes nothing.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,6 +67,8 @@ const (
 	// MaxWeight and maxCost keep tags whole in a double.
 	MaxWeight = 1 << 20
 	maxCost   = 1 << 40
+	// maxWaited keeps the times of arrival positive.
+	maxWaited = 10 * 365 * 24 * time.Hour
 
 	// A ticket that was told to come and has not come for this long is passed
 	// over, and dropped a little later.
@@ -79,9 +82,14 @@ const (
 	// tellSooner is by how much a turn must be sooner than was told to be worth
 	// a message.
 	tellSooner = int64(time.Millisecond / time.Microsecond)
-	// tellWalk is how many tickets are looked at for one to tell: more than one
-	// dispatcher has.
+	// tellWalk is how many tickets are looked at for one to tell, more than one
+	// dispatcher has, among five times as many that may not need what came back.
 	tellWalk = 20
+	// lateMost is how many of those are looked at in one call.
+	lateMost = 64
+	// A request that a limit alone holds up for longer than this is in no line: until
+	// then others will be.
+	awayAfter = int64(2 * time.Minute / time.Microsecond)
 	// watchFor is how long after a ticket's turn somebody else looks whether it came.
 	watchFor = lateAfter + int64(10*time.Millisecond/time.Microsecond)
 )
@@ -95,20 +103,21 @@ const (
 // decision looks no further than at those who are in front.
 type line struct {
 	tickets   map[ticketKey]*ticket
-	order     []*ticket          // by class, start tag, seq
-	age       [classes][]*ticket // by arrival, seq
+	order     []*ticket // byRank
+	age       [classes][]*ticket
+	due       []*ticket
 	processes map[string]*process
 	finish    map[tag]int64  // a tenant's next start
 	virtual   [classes]int64 // the largest start granted
 	seq       int64
 	// credit is what overdue work may take before more urgent work, in hundredths
-	// of a token. Every grant adds its AgedShare, and one to overdue work, whether
-	// it had to go first for that or not, takes its cost. So work that gets its share
-	// anyway never makes more urgent work wait. burst bounds it both ways: the
-	// largest cost lately.
+	// of a token. While more than one class wants something, every grant adds its
+	// AgedShare, and one to overdue work, whether it had to go first for that or not,
+	// takes its cost. So work that gets its share anyway never makes more urgent work
+	// wait. burst bounds it both ways: the largest cost lately.
 	credit, burst int64
-	active        [classes]int64 // when each class was last granted something
-	step          int64          // AgingStep of the last call
+	active        [classes]bool // was granted something since the line was empty
+	step          int64         // AgingStep of the last call
 	state         LineState
 }
 
@@ -163,8 +172,8 @@ func (p *Place) validate() error {
 		return fmt.Errorf("place: Process, Lane and Tenant must have at most 128, %d and %d bytes", 4*maxKey, maxKey)
 	case p.Class < 0 || p.Class >= classes:
 		return fmt.Errorf("place: Class must be from 0 to %d, not %d", classes-1, p.Class)
-	case p.Waited < 0:
-		return fmt.Errorf("place: Waited must not be negative, not %v", p.Waited)
+	case p.Waited < 0 || p.Waited > maxWaited:
+		return fmt.Errorf("place: Waited must be from 0 to %v, not %v", maxWaited, p.Waited)
 	case p.AgedShare < 0 || p.AgedShare > 100:
 		return fmt.Errorf("place: AgedShare must be from 0 to 100, not %d", p.AgedShare)
 	}
@@ -180,33 +189,29 @@ func shareOf(cost, weight int64) int64 {
 
 // before is the order of the line, except for overdue work.
 func (t *ticket) before(class int, start, seq int64) bool {
-	if t.tag.class != class {
-		return t.tag.class < class
-	}
-	if t.start != start {
-		return t.start < start
-	}
-	return t.seq < seq
+	return cmp.Or(cmp.Compare(t.tag.class, class), cmp.Compare(t.start, start), cmp.Compare(t.seq, seq)) < 0
 }
 
-func (x *line) find(t *ticket) int {
-	i, _ := slices.BinarySearchFunc(x.order, t, func(a, b *ticket) int {
-		if a.before(b.tag.class, b.start, b.seq) {
-			return -1
-		}
-		return 1
-	})
-	return i
+func byRank(a, b *ticket) int {
+	return cmp.Or(cmp.Compare(a.tag.class, b.tag.class), cmp.Compare(a.start, b.start), cmp.Compare(a.seq, b.seq))
 }
 
-func (x *line) findAge(t *ticket) int {
-	i, _ := slices.BinarySearchFunc(x.age[t.tag.class], t, func(a, b *ticket) int {
-		if a.arrived < b.arrived || a.arrived == b.arrived && a.seq < b.seq {
-			return -1
-		}
-		return 1
-	})
-	return i
+func byAge(a, b *ticket) int {
+	return cmp.Or(cmp.Compare(a.arrived, b.arrived), cmp.Compare(a.seq, b.seq))
+}
+
+func byDue(a, b *ticket) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.seq, b.seq))
+}
+
+func insert(row []*ticket, t *ticket, by func(a, b *ticket) int) []*ticket {
+	i, _ := slices.BinarySearchFunc(row, t, by)
+	return slices.Insert(row, i, t)
+}
+
+func remove(row []*ticket, t *ticket, by func(a, b *ticket) int) []*ticket {
+	i, _ := slices.BinarySearchFunc(row, t, by)
+	return slices.Delete(row, i, i+1)
 }
 
 // saw notes that a process has called.
@@ -236,15 +241,16 @@ func (x *line) put(p *Place, demand []demand, due, now int64) {
 		t.process.tickets++
 		x.finish[g] = t.start
 		x.tickets[key] = t
-		x.order = slices.Insert(x.order, x.find(t), t)
+		x.order = insert(x.order, t, byRank)
 	} else {
-		i := x.findAge(t)
-		x.age[t.tag.class] = slices.Delete(x.age[t.tag.class], i, i+1)
+		x.age[t.tag.class] = remove(x.age[t.tag.class], t, byAge)
+		x.due = remove(x.due, t, byDue)
 	}
 	x.finish[t.tag] += share - t.share
 	t.share, t.cost, t.demand, t.due = share, p.Cost, demand, due
 	t.arrived = now - p.Waited.Microseconds()
-	x.age[t.tag.class] = slices.Insert(x.age[t.tag.class], x.findAge(t), t)
+	x.age[t.tag.class] = insert(x.age[t.tag.class], t, byAge)
+	x.due = insert(x.due, t, byDue)
 }
 
 // drop takes a ticket out of the line. Unless it was granted its tenant's tag goes
@@ -254,10 +260,9 @@ func (x *line) drop(t *ticket, granted bool) {
 		x.finish[t.tag] -= t.share
 	}
 	delete(x.tickets, t.key)
-	i := x.find(t)
-	x.order = slices.Delete(x.order, i, i+1)
-	i = x.findAge(t)
-	x.age[t.tag.class] = slices.Delete(x.age[t.tag.class], i, i+1)
+	x.order = remove(x.order, t, byRank)
+	x.age[t.tag.class] = remove(x.age[t.tag.class], t, byAge)
+	x.due = remove(x.due, t, byDue)
 	if t.process.tickets--; t.process.tickets == 0 {
 		delete(x.processes, t.key.process)
 	}
@@ -276,16 +281,26 @@ func (x *line) settled(s *Settlement) {
 	}
 }
 
-// expire drops the tickets among the first whose process is gone.
-func (x *line) expire(now int64) {
-	for i := 0; i < min(len(x.order), tellWalk); {
-		if t := x.order[i]; now > t.due+expireAfter {
-			x.drop(t, false)
-		} else {
-			i++
+// absent finds out which processes did not come when they were told to, and drops the
+// tickets of those that are gone: what a call decides does not depend on how far it
+// looks.
+func (x *line) absent(now int64) {
+	late := x.due[:min(len(x.due), lateMost)]
+	gone := 0
+	for _, t := range late {
+		switch {
+		case now > t.due+expireAfter:
+			gone++
+		case now > t.due+lateAfter && t.process.seen <= t.due:
+			t.process.stalled = true
 		}
 	}
-	x.rest()
+	for range gone {
+		x.drop(x.due[0], false)
+	}
+	if gone > 0 {
+		x.rest()
+	}
 }
 
 // rest forgets the tags when the line is empty, and those that say nothing when
@@ -293,7 +308,7 @@ func (x *line) expire(now int64) {
 func (x *line) rest() {
 	if len(x.order) == 0 {
 		clear(x.finish)
-		x.virtual = [classes]int64{}
+		x.virtual, x.active = [classes]int64{}, [classes]bool{}
 		return
 	}
 	if len(x.finish) > 2*len(x.order)+1024 {
@@ -307,15 +322,7 @@ func (x *line) rest() {
 
 // passed says whether a ticket is passed over: its process was told to come for it
 // and did not.
-func (x *line) passed(t *ticket, now int64) bool {
-	if now > t.due+lateAfter {
-		if t.process.seen <= t.due {
-			t.process.stalled = true
-		}
-		return true
-	}
-	return t.process.stalled
-}
+func (t *ticket) passed(now int64) bool { return t.process.stalled || now > t.due+lateAfter }
 
 // overdue is the ticket, or the place p itself (own), that goes before all others
 // because its class has waited longest beyond its time. p may be nil.
@@ -332,16 +339,13 @@ func (x *line) overdue(p *Place, now int64) (first *ticket, own bool) {
 	}
 	worst := int64(-1)
 	for c := urgent + 1; c < classes; c++ {
-		oldest := x.oldest(c, now)
+		oldest := x.oldest(c, p, now)
 		arrived, mine := now+1, false
 		if oldest != nil {
 			arrived = oldest.arrived
 		}
-		if p != nil && c == p.Class && p.Ticket {
-			at := now - p.Waited.Microseconds()
-			if oldest == nil || at < arrived || oldest.key == p.key() {
-				arrived, mine = at, true
-			}
+		if p != nil && c == p.Class && p.Ticket && now-p.Waited.Microseconds() <= arrived {
+			arrived, mine = now-p.Waited.Microseconds(), true
 		}
 		if late := now - arrived - int64(c-urgent)*x.step; late > worst {
 			worst, first, own = late, oldest, mine
@@ -353,10 +357,11 @@ func (x *line) overdue(p *Place, now int64) (first *ticket, own bool) {
 	return first, own
 }
 
-// oldest is the ticket of a class whose job came first.
-func (x *line) oldest(class int, now int64) *ticket {
+// oldest is the ticket of a class whose job came first, but for p's own: p speaks
+// for itself.
+func (x *line) oldest(class int, p *Place, now int64) *ticket {
 	for _, t := range x.age[class] {
-		if !x.passed(t, now) {
+		if !t.passed(now) && (p == nil || !p.Ticket || t.key != p.key()) {
 			return t
 		}
 	}
@@ -364,15 +369,17 @@ func (x *line) oldest(class int, now int64) *ticket {
 }
 
 // granted counts a grant made while somebody is in line.
-func (x *line) granted(p *Place, start int64, aged bool, now int64) {
+func (x *line) granted(p *Place, start int64, aged bool) {
 	cost := min(max(p.Cost, 1), maxCost)
 	x.burst = max(cost, x.burst-(x.burst+255)/256)
-	x.credit += cost * p.AgedShare
-	if aged || x.old(p, now) {
-		x.credit -= cost * 100
+	if urgent, others := x.rivals(p.Class); others {
+		x.credit += cost * p.AgedShare
+		if aged || x.step > 0 && urgent < p.Class && p.Waited.Microseconds() >= int64(p.Class-urgent)*x.step {
+			x.credit -= cost * 100
+		}
+		x.credit = max(min(x.credit, x.burst*100), -x.burst*100)
 	}
-	x.credit = max(min(x.credit, x.burst*100), -x.burst*100)
-	x.active[p.Class] = now
+	x.active[p.Class] = true
 	if aged {
 		// Its class was not served up to its own tag, but to the smallest left.
 		for _, t := range x.order {
@@ -386,18 +393,14 @@ func (x *line) granted(p *Place, start int64, aged bool, now int64) {
 	x.state.Grants++
 }
 
-// old says that a request is overdue behind the most urgent class that is in line
-// or was lately.
-func (x *line) old(p *Place, now int64) bool {
-	urgent := p.Class
-	if len(x.order) > 0 {
-		urgent = min(urgent, x.order[0].tag.class)
-	}
-	for c := range urgent {
-		if x.active[c] > 0 && now-x.active[c] < x.step {
-			urgent = c
-			break
+// rivals says which is the most urgent class, and whether there are others than the
+// given one, of those that wait or were served since the line was empty.
+func (x *line) rivals(class int) (urgent int, others bool) {
+	urgent = class
+	for c := range classes {
+		if c != class && (x.active[c] || len(x.age[c]) > 0) {
+			urgent, others = min(urgent, c), true
 		}
 	}
-	return urgent < p.Class && p.Waited.Microseconds() >= int64(p.Class-urgent)*x.step && x.step > 0
+	return urgent, others
 }

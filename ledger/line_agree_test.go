@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 )
@@ -10,6 +9,7 @@ import (
 // The line and its oracle get the same random calls of a few processes. They must agree
 // on every decision and every wait, on who is told what, and on what the line has come to.
 func TestLineAgreesWithOracle(t *testing.T) {
+	aged := 0
 	seeded(t, 4, func(t *testing.T, seed uint64) {
 		c, m, o := newLineCalls(seed), NewMemory(), newLineOracle()
 		var told []turn
@@ -36,17 +36,19 @@ func TestLineAgreesWithOracle(t *testing.T) {
 			same("state", state, o.state)
 			c.decided(k.reserve, ds)
 		}
-		if s := o.state; s.Grants < 80 || s.Messages < 50 || o.aged == 0 {
-			t.Errorf("%+v, %d of them overdue: it shows little", s, o.aged)
+		if s := o.state; s.Grants < 80 || s.Messages < 50 {
+			t.Errorf("%+v: it shows little", s)
 		}
+		aged += o.aged
 	})
+	if aged == 0 {
+		t.Error("no grant was overdue")
+	}
 }
 
-// What is decided does not depend on how the calls of one time are cut into batches. Who
-// is late is left out: that is found out by who comes past him, be it in mid-call.
+// What is decided does not depend on how the calls of one time are cut into batches.
 func TestLineCutAnyhow(t *testing.T) {
 	seeded(t, 2, func(t *testing.T, seed uint64) {
-		tried := 0
 		for trial := range uint64(60) {
 			c, whole, single := newLineCalls(seed+trial), NewMemory(), NewMemory()
 			for range 30 + c.rng.IntN(60) {
@@ -56,11 +58,6 @@ func TestLineCutAnyhow(t *testing.T) {
 				_, _ = k.on(t.Context(), single)
 				c.decided(k.reserve, ds)
 			}
-			late := func(t *ticket) bool { return whole.now() > t.due+lateAfter }
-			if slices.ContainsFunc(whole.line.order, late) {
-				continue
-			}
-			tried++
 			k := lineCall{reserve: c.batch()}
 			got, _ := k.on(t.Context(), whole)
 			var want []Decision
@@ -72,9 +69,6 @@ func TestLineCutAnyhow(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("trial %d: %+v:\n%+v, want\n%+v", trial, k.reserve, got, want)
 			}
-		}
-		if tried < 5 {
-			t.Errorf("%d batches tried", tried)
 		}
 	})
 }

@@ -7,6 +7,9 @@ import (
 // call makes a call, and says what was decided.
 func (o *lineOracle) call(k lineCall) (out []Decision) {
 	var limits []*Limit
+	if k.reserve != nil || k.settle != nil || k.withdraw != nil {
+		o.late()
+	}
 	for _, r := range k.reserve {
 		if r.Place.Process != "" {
 			o.seen[r.Place.Process], o.absent[r.Place.Process] = o.now, false
@@ -61,7 +64,8 @@ func (o *lineOracle) decide(r Request) Decision {
 		}
 		d := demand{key: b.key, amount: c.Amount}
 		me.wants, waits, all[b.key] = append(me.wants, d), append(waits, c), &held{}
-		if at := o.at(d, 0, 0); (c.Limit.Own || me.Process == "") && at > longest {
+		at := o.at(d, 0, 0)
+		if (c.Limit.Own || me.Process == "" || at > o.now+awayAfter) && at > longest {
 			own, longest = c.Limit, at
 		}
 	}
@@ -134,31 +138,32 @@ func (o *lineOracle) granted(me *placed, first, inverted bool) {
 	me.share = 0
 	o.leave(me)
 	o.burst = max(me.Cost, o.burst-(o.burst+255)/256)
-	o.credit += me.Cost * me.AgedShare
 	// Old is who has waited so long behind the most urgent class that is in line, or
-	// was granted something within a step.
-	urgent := min(o.urgent(), me.Class)
-	for c := range urgent {
-		if o.last[c] > 0 && o.now-o.last[c] < o.step {
-			urgent = c
-			break
+	// was served since the line was empty.
+	urgent, others := me.Class, false
+	for c := range classes {
+		waits := slices.ContainsFunc(o.tickets, func(t *placed) bool { return t.Class == c })
+		if c != me.Class && (waits || o.served[c]) {
+			urgent, others = min(urgent, c), true
 		}
 	}
 	if first {
 		o.aged++
 	}
-	if steps := int64(me.Class - urgent); first || steps > 0 && o.step > 0 && me.Waited.Microseconds() >= steps*o.step {
-		o.credit -= me.Cost * 100
+	if others {
+		o.credit += me.Cost * me.AgedShare
+		if steps := int64(me.Class - urgent); first || steps > 0 && o.step > 0 && me.Waited.Microseconds() >= steps*o.step {
+			o.credit -= me.Cost * 100
+		}
+		o.credit = max(min(o.credit, o.burst*100), -o.burst*100)
 	}
-	o.credit = max(min(o.credit, o.burst*100), -o.burst*100)
-	o.last[me.Class] = o.now
 	for _, t := range o.tickets {
 		if first && t.Class == me.Class {
 			me.start = min(me.start, t.start) // the others of its class have not been passed
 		}
 	}
 	if len(o.tickets) > 0 {
-		o.virtual[me.Class] = max(o.virtual[me.Class], me.start)
+		o.virtual[me.Class], o.served[me.Class] = max(o.virtual[me.Class], me.start), true
 	}
 	o.state.Grants++
 	if inverted {
@@ -173,19 +178,16 @@ func (o *lineOracle) tell(limits []*Limit) {
 	for _, l := range limits {
 		all[o.budget(l).key] = &held{}
 	}
-	for i := 0; i < min(len(o.tickets), tellWalk); {
-		if t := o.order(nil)[i]; o.now > t.due+expireAfter {
-			o.leave(t)
-		} else {
-			i++
-		}
-	}
 	var walked, next []*placed
 	first := o.overdue(nil)
-	front := o.order(nil)[:min(len(o.tickets), tellWalk)]
+	front := o.order(nil)[:min(len(o.tickets), 5*tellWalk)]
 	for _, t := range o.order(first) {
-		if t != first && (!slices.Contains(front, t) || o.passed(t)) {
+		needs := slices.ContainsFunc(t.wants, func(d demand) bool { return all[d.key] != nil })
+		if t != first && (!slices.Contains(front, t) || o.passed(t) || !needs) {
 			continue
+		}
+		if len(walked) == tellWalk {
+			break
 		}
 		walked = append(walked, t)
 		if _, isNext := o.cover(t, all); isNext {

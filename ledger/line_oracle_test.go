@@ -17,7 +17,8 @@ type lineOracle struct {
 	seen                     map[string]int64 // when each process called last
 	absent                   map[string]bool  // was found not to have come, and has not called since
 	tags                     map[tag]int64
-	virtual, last            [classes]int64 // the largest start granted, and when one was
+	virtual                  [classes]int64 // the largest start granted
+	served                   [classes]bool
 	credit, burst, step, seq int64
 	state                    LineState
 	aged                     int // grants that were overdue
@@ -40,8 +41,9 @@ type placed struct {
 
 // held is what those in front of somebody need of a limit.
 type held struct {
-	window, bucket int64
-	claimed        bool // one of them is short of it
+	window, bucket     int64
+	goWindow, goBucket int64 // of that what those need who can go now
+	claimed            bool  // one of them is short of it
 }
 
 func (o *lineOracle) budget(l *Limit) *budget {
@@ -62,12 +64,13 @@ func (o *lineOracle) at(d demand, window, bucket int64) int64 {
 }
 
 // behind is when d can be taken behind those in front: of what they need counts the
-// capacity less d at most. full says that they need so much, and d has to wait.
+// capacity less d at most, or all that those need who can go now. full says that they
+// need more than counts, and d has to wait.
 func (o *lineOracle) behind(d demand, h *held) (at int64, full bool) {
 	b := o.budgets[d.key]
-	window, bucket := max(b.limit.Amount-d.amount, 0), max(b.shape.Burst-d.amount, 0)
+	window, bucket := max(b.limit.Amount-d.amount, h.goWindow, 0), max(b.shape.Burst-d.amount, h.goBucket, 0)
 	at = o.at(d, min(h.window, window), min(h.bucket, bucket))
-	return at, at > o.now && (h.window >= window || b.shape.Burst > 0 && h.bucket >= bucket)
+	return at, at > o.now && (h.window > window || b.shape.Burst > 0 && h.bucket > bucket)
 }
 
 // cover adds what t needs of the limits in all. It returns when t can start, and
@@ -87,23 +90,38 @@ func (o *lineOracle) cover(t *placed, all map[budgetKey]*held) (start int64, nex
 	}
 	for _, d := range t.wants {
 		if h, s := all[d.key], o.budgets[d.key].shape; h != nil {
-			regained := s.Burst > 0 && (start-o.now)*o.budgets[d.key].limit.Amount > d.amount*s.Ticks*s.Tick
+			l := o.budgets[d.key].limit
+			regained := (start-o.now)*l.Amount > d.amount*s.Ticks*s.Tick
+			if s.Burst == 0 {
+				regained = start-o.now > l.Window.Microseconds()
+			}
 			if start == o.now || short[d.key] || !regained {
 				h.window += d.amount
 				h.bucket += min(d.amount, s.Burst)
+			}
+			if start == o.now {
+				h.goWindow += d.amount
+				h.goBucket += min(d.amount, s.Burst)
 			}
 		}
 	}
 	return start, next
 }
 
-// passed says that t is passed over, and notes that its process did not come.
-func (o *lineOracle) passed(t *placed) bool {
-	late := o.now > t.due+lateAfter
-	if late && o.seen[t.Process] <= t.due {
-		o.absent[t.Process] = true
+// passed says that t is passed over.
+func (o *lineOracle) passed(t *placed) bool { return o.absent[t.Process] || o.now > t.due+lateAfter }
+
+// late notes who did not come, of the first who should have, and drops who is gone.
+func (o *lineOracle) late() {
+	for i, t := range o.sorted(func(t *placed) int64 { return t.due }) {
+		switch {
+		case i >= lateMost:
+		case o.now > t.due+expireAfter:
+			o.leave(t)
+		case o.now > t.due+lateAfter && o.seen[t.Process] <= t.due:
+			o.absent[t.Process] = true
+		}
 	}
-	return late || o.absent[t.Process]
 }
 
 // overdue is who goes before all others, if there is one: the oldest of the class that
@@ -116,10 +134,10 @@ func (o *lineOracle) overdue(me *placed) (first *placed) {
 	byAge := o.sorted(func(t *placed) int64 { return t.arrived })
 	for c := urgent + 1; c < classes; c++ {
 		var oldest *placed
-		if i := slices.IndexFunc(byAge, func(t *placed) bool { return t.Class == c && t.share > 0 && !o.passed(t) }); i >= 0 {
+		if i := slices.IndexFunc(byAge, func(t *placed) bool { return t.Class == c && t != me && t.share > 0 && !o.passed(t) }); i >= 0 {
 			oldest = byAge[i]
 		}
-		if me != nil && me.Class == c && me.Ticket && (oldest == nil || me.arrived < oldest.arrived) {
+		if me != nil && me.Class == c && me.Ticket && (oldest == nil || me.arrived <= oldest.arrived) {
 			oldest = me
 		}
 		if oldest == nil {
@@ -174,9 +192,6 @@ func (o *lineOracle) hint(p, first *placed, all map[budgetKey]*held) (at int64, 
 			break
 		}
 		if t != first && o.passed(t) {
-			if o.now > t.due+expireAfter {
-				defer o.leave(t)
-			}
 			continue
 		}
 		start, _ := o.cover(t, all)
@@ -206,6 +221,6 @@ func (o *lineOracle) leave(t *placed) {
 	}
 	if !slices.ContainsFunc(o.tickets, func(t *placed) bool { return t.share > 0 }) {
 		clear(o.tags)
-		o.virtual = [classes]int64{}
+		o.virtual, o.served = [classes]int64{}, [classes]bool{}
 	}
 }

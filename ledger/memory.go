@@ -113,6 +113,7 @@ func (m *Memory) Reserve(ctx context.Context, batch []Request) ([]Decision, erro
 func (m *Memory) begin() (now int64) {
 	now = m.now()
 	m.clean(now)
+	m.line.absent(now)
 	m.batch++
 	m.touched = m.touched[:0]
 	return now

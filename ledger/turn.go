@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -9,7 +10,9 @@ import (
 type view struct {
 	budget      *budget
 	free, spare int64
-	claimed     bool // by a ticket that is short of it
+	// What those in front need who can go now: it counts in full. See floor.
+	sure, sureSpare int64
+	claimed         bool // by a ticket that is short of it
 }
 
 func (b *budget) view() view { return view{budget: b, free: b.free, spare: b.spare} }
@@ -18,28 +21,34 @@ func (v *view) fits(amount int64) bool { return v.budget.fitsIn(amount, v.free, 
 
 func (v *view) wait(amount, now int64) int64 { return v.budget.waitIn(amount, v.free, v.spare, now) }
 
-func (v *view) hold(amount int64) {
+func (v *view) hold(amount int64, sure bool) {
+	spare := min(amount, v.budget.shape.Burst)
 	v.free -= amount
-	v.spare -= min(amount, v.budget.shape.Burst)
+	v.spare -= spare
+	if sure {
+		v.sure += amount
+		v.sureSpare += spare
+	}
 }
 
-// floor returns the view that a request for amount has: what is in front counts at
-// most up to the capacity minus its own, so that a full limit is never left unused.
-// cut says that it counts no further.
+// floor returns the view that a request for amount has. What those in front need
+// counts at most up to the capacity minus its own, so that a full limit is never left
+// unused, but for those of them who can go now, and will. cut says that more than
+// that is needed.
 func (v view) floor(amount int64) (w view, cut bool) {
 	b := v.budget
-	free := b.free - max(b.limit.Amount-amount, 0)
-	spare := b.spare - max(b.shape.Burst-min(amount, b.shape.Burst), 0)
-	cut = v.free <= free || b.window != nil && b.shape.Burst > 0 && v.spare <= spare
+	free := b.free - max(b.limit.Amount-amount, v.sure)
+	spare := b.spare - max(b.shape.Burst-min(amount, b.shape.Burst), v.sureSpare)
+	cut = v.free < free || b.window != nil && b.shape.Burst > 0 && v.spare < spare
 	w.budget, w.free, w.spare = b, max(v.free, free), max(v.spare, spare)
 	return w, cut
 }
 
-// back is how long the limit takes to gain an amount again. Nobody knows when a
-// call in flight ends, and a window alone gives it back only when it has passed.
+// back is how long the limit takes at most to gain an amount again: a window gives
+// it back when it has passed, and a lease that nobody renews has ended by then.
 func (b *budget) back(amount int64) float64 {
 	if b.window == nil || b.shape.Burst == 0 || b.limit.Amount == 0 {
-		return math.Inf(1)
+		return float64(b.limit.Window.Microseconds())
 	}
 	return float64(amount) * float64(b.shape.Ticks) / float64(b.limit.Amount) * float64(b.shape.Tick)
 }
@@ -67,7 +76,7 @@ func (t *ticket) cover(views []view, now int64) (start int64, behind bool) {
 	for i, d := range t.demand {
 		v := at[i]
 		if v != nil && (start == now || short[i] || float64(start-now) <= v.budget.back(d.amount)) {
-			v.hold(d.amount)
+			v.hold(d.amount, start == now)
 		}
 	}
 	return start, behind
@@ -87,7 +96,8 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 	x, p := &m.line, &r.Place
 	mine := x.tickets[p.key()]
 
-	// A tenant that is short of its own limit holds nothing, and is in no line.
+	// Who is short of a limit that is its tenant's own, or that is long in coming back,
+	// holds nothing, and is in no line.
 	var own *Limit
 	longest := int64(0)
 	var room [MaxCharges]view
@@ -99,7 +109,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		}
 		amounts[len(views)] = c.Amount
 		views, charges = append(views, budgets[i].view()), append(charges, c)
-		if w := budgets[i].wait(c.Amount, now); c.Limit.Own && w > longest {
+		if w := budgets[i].wait(c.Amount, now); (c.Limit.Own || w > awayAfter) && w > longest {
 			own, longest = c.Limit, w
 		}
 	}
@@ -159,15 +169,6 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // more than can be reckoned.
 func (m *Memory) ahead(class int, start, seq int64, amounts [MaxCharges]int64, views []view, first, mine *ticket, now int64) (inverted, far bool) {
 	x := &m.line
-	var expired []*ticket
-	defer func() {
-		for _, t := range expired {
-			x.drop(t, false)
-		}
-		if len(expired) > 0 {
-			x.rest()
-		}
-	}()
 	// cover reports whether the request needs to look no further: a limit is cut,
 	// and does not fit.
 	cover := func(t *ticket) bool {
@@ -188,13 +189,7 @@ func (m *Memory) ahead(class int, start, seq int64, amounts [MaxCharges]int64, v
 		if !t.before(class, start, seq) {
 			break
 		}
-		if t == mine || t == first {
-			continue
-		}
-		if x.passed(t, now) {
-			if now > t.due+expireAfter {
-				expired = append(expired, t)
-			}
+		if t == mine || t == first || t.passed(now) {
 			continue
 		}
 		if cover(t) {
@@ -217,7 +212,7 @@ func (m *Memory) granted(p *Place, mine *ticket, start int64, aged, inverted boo
 	} else {
 		x.finish[tag{p.Class, p.Tenant}] = start + share
 	}
-	x.granted(p, start, aged, now)
+	x.granted(p, start, aged)
 	if inverted {
 		x.state.Inversions++
 	}
@@ -232,7 +227,6 @@ func (m *Memory) tell(now int64) {
 	if len(x.order) == 0 {
 		return
 	}
-	x.expire(now)
 	views := m.views[:0]
 	for _, b := range m.touched {
 		b.advance(now)
@@ -250,8 +244,11 @@ func (m *Memory) tell(now int64) {
 	if first != nil {
 		claim(first)
 	}
-	for _, t := range x.order[:min(len(x.order), tellWalk)] {
-		if t != first && !x.passed(t, now) {
+	for _, t := range x.order[:min(len(x.order), 5*tellWalk)] {
+		if len(walked) == tellWalk {
+			break
+		}
+		if t != first && !t.passed(now) && t.needs(views) {
 			claim(t)
 		}
 	}
@@ -264,6 +261,11 @@ func (m *Memory) tell(now int64) {
 	for _, t := range next {
 		m.watched(t, now)
 	}
+}
+
+// needs says whether a ticket needs one of the limits in views.
+func (t *ticket) needs(views []view) bool {
+	return slices.ContainsFunc(t.demand, func(d demand) bool { return find(views, d.key) != nil })
 }
 
 // watched has another process look when a ticket has not come in its turn: those
@@ -290,7 +292,9 @@ func (m *Memory) watched(t *ticket, now int64) {
 // say tells a ticket's process when it may go, if that is sooner than it knows.
 func (m *Memory) say(t *ticket, at, now int64) {
 	if at+tellSooner < t.due {
+		m.line.due = remove(m.line.due, t, byDue)
 		t.due = at
+		m.line.due = insert(m.line.due, t, byDue)
 		m.line.state.Messages++
 		m.told = append(m.told, turn{t.key.process, micros(at - now)})
 	}

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -148,6 +149,7 @@ func badPlace(h *harness) {
 		"Class must":      func(p *ledger.Place) { p.Class = 10 },
 		"Class":           func(p *ledger.Place) { p.Class = -1 },
 		"Waited":          func(p *ledger.Place) { p.Waited = -1 },
+		"Waited must":     func(p *ledger.Place) { p.Waited = math.MaxInt64 },
 		"AgedShare must":  func(p *ledger.Place) { p.AgedShare = 101 },
 		"AgedShare":       func(p *ledger.Place) { p.AgedShare = -1 },
 		"Process":         func(p *ledger.Place) { p.Process = strings.Repeat("p", 129) },

@@ -15,6 +15,7 @@ var overdueWork = []test{
 	{name: "nor what it has had beyond its share is held against it", run: notHeldAgainstOld, exact: true},
 	{name: "who goes before his turn does not put others back", run: othersNotPutBack, exact: true},
 	{name: "work that gets its share anyway makes no urgent work wait", run: shareAnyway, exact: true},
+	{name: "nor does work that has had everything, when urgent work is rare", run: shareOfAll, exact: true},
 }
 
 // aged is a job that has waited so long, where a step is a second and a share 20 %.
@@ -121,6 +122,21 @@ func shareAnyway(h *harness) {
 		urgent.denied()
 		if served := f.serve(rng, 1, urgent, old); served[0].Place.Tenant != "urgent" {
 			h.Fatal("old work has had most of it, and goes before urgent work")
+		}
+	}
+}
+
+// Urgent work comes less often than that, and old work has had all of it until then.
+func shareOfAll(h *harness) {
+	f, l, rng := newFleet(h), pace(h), seeded(h.T)
+	urgent, old := f.aged("p", 0, "urgent", 0, of(l, 10)), f.aged("q", 5, "old", time.Hour, of(l, 10))
+	old.denied()
+	for range 5 {
+		f.serve(rng, 50, old) // which is 5 s
+		old.denied()
+		urgent.denied()
+		if served := f.serve(rng, 1, urgent, old); served[0].Place.Tenant != "urgent" {
+			h.Fatal("old work has had all of it, and goes before urgent work")
 		}
 	}
 }

@@ -12,6 +12,7 @@ var lineHints = []test{
 	{name: "exactly also with two limits", run: exactOnTwo, exact: true},
 	{name: "on calls in flight it is when a lease ends", run: leaseInLine, exact: true},
 	{name: "it does not depend on how often one asks", run: hintOfAsking, exact: true},
+	{name: "nor on whether it needs all there is", run: hintOfAll, exact: true},
 	{name: "who is far behind asks again after 20 s", run: farBehind},
 }
 
@@ -112,9 +113,21 @@ func farBehind(h *harness) {
 			h.Fatalf("%v, want 20 s", d.Wait)
 		}
 	}
-	day := &ledger.Limit{Key: "day", Unit: ledger.MicroUSD, Amount: 1, Window: 24 * time.Hour, Unpaced: true}
-	h.grant(of(day, 1))
-	if d := f.job("r", 4, "t", of(l, 60), of(day, 1)).denied(); d.Limit != day || d.Wait < 23*time.Hour {
-		h.Fatalf("%+v, want a day", d)
+}
+
+// What those in front and it need together is just all there is, or those in front need
+// nothing of it.
+func hintOfAll(h *harness) {
+	f, l, other := newFleet(h), pace(h), tokens("other", 10)
+	a, b := f.job("p", 1, "t", of(l, 40)), f.job("q", 2, "t", of(l, l.Burst-40))
+	a.denied()
+	if d := b.denied(); d.Wait != gains(l, l.Burst) {
+		h.Fatalf("%v, want %v", d.Wait, gains(l, l.Burst))
+	}
+	f.withdraw(a, b)
+	h.grant(of(other, 10))
+	f.job("p", 1, "t", of(other, 1)).denied()
+	if d := f.job("q", 2, "t", of(l, l.Burst)).denied(); d.Wait != gains(l, l.Burst) {
+		h.Fatalf("%v, want %v", d.Wait, gains(l, l.Burst))
 	}
 }

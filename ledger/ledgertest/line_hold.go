@@ -15,11 +15,13 @@ var lineHolds = []test{
 	{name: "two jobs short of two limits in opposite order", run: oppositeOrder, exact: true},
 	{name: "a job that needs most of the window, and a stream of small ones", run: mostOfWindow, exact: true},
 	{name: "who is short of a limit of its own is in no line", run: ownLimit},
+	{name: "who can go now counts in full", run: whoCanGo},
+	{name: "who is short of what is long in coming back is in no line", run: longWay},
 	{name: "a limit that is full is never refused", run: fullNeverRefused},
 }
 
 func smallerDoNotPass(h *harness) {
-	for _, l := range []*ledger.Limit{tokens("unpaced", 100), {Key: "paced", Unit: ledger.Tokens, Amount: 100, Window: time.Hour, Burst: 100}} {
+	for _, l := range []*ledger.Limit{tokens("unpaced", 100), {Key: "paced", Unit: ledger.Tokens, Amount: 1000, Window: time.Hour, Burst: 100}} {
 		f := newFleet(h)
 		h.grant(of(l, 60))
 		a, b := f.job("p", 1, "t", of(l, 50)), f.job("q", 2, "t", of(l, 1))
@@ -30,14 +32,54 @@ func smallerDoNotPass(h *harness) {
 		b.granted()
 	}
 	f, l := newFleet(h), inFlight("running", 3, time.Minute)
-	day := tokens("day", 10)
-	h.grant(of(l, 1))
-	h.grant(of(day, 10))
-	a, b := f.job("p", 1, "t", of(day, 1), of(l, 1)), f.job("q", 2, "t", of(l, 1))
-	a.denied()
+	for _, window := range []time.Duration{time.Minute - 5*time.Second, time.Minute + time.Second} {
+		other := with(tokens("other", 10), func(l *ledger.Limit) { l.Key, l.Window = window.String(), window })
+		first := h.grant(of(l, 1))
+		h.grant(of(other, 10))
+		a, b := f.job("p", 1, "t", of(other, 1), of(l, 1)), f.job("q", 2, "t", of(l, 1))
+		a.denied()
+		b.granted()
+		second := b.ID
+		b.next()
+		// The last place is kept, unless a call has ended before at any rate.
+		want := ledger.Denied
+		if window > l.Window {
+			want = ledger.Granted
+		}
+		h.want(b.ask(), want)
+		f.withdraw(a, b)
+		for _, id := range []ledger.ID{first, second, b.ID} {
+			h.cancel(id)
+		}
+	}
+}
+
+// Who can go now is in front for all of it, also of one who needs the whole limit.
+func whoCanGo(h *harness) {
+	for _, l := range []*ledger.Limit{tokens("unpaced", 100), {Key: "paced", Unit: ledger.Tokens, Amount: 6000, Window: time.Minute, Burst: 100}} {
+		f := newFleet(h)
+		id := h.grant(of(l, 100))
+		a, b := f.job("p", 1, "t", of(l, 60)), f.job("q", 2, "t", of(l, 100))
+		a.denied()
+		b.denied()
+		h.cancel(id)
+		b.denied()
+		f.withdraw(a)
+		b.granted()
+	}
+}
+
+// Nobody knows who else will be there by then.
+func longWay(h *harness) {
+	f, l := newFleet(h), tokens("tpm", 100)
+	day := with(tokens("day", 10), func(l *ledger.Limit) { l.Window = 24 * time.Hour })
+	h.grant(of(day, 10), of(l, 50))
+	a, b := f.job("p", 0, "t", of(day, 1), of(l, 60)), f.job("q", 1, "t", of(l, 50))
+	if d := a.denied(); d.Limit != day || d.Wait < 23*time.Hour {
+		h.Fatalf("%+v, want a day", d)
+	}
+	f.tickets(0)
 	b.granted()
-	b.next()
-	b.denied() // the last place is kept: nobody knows when another call ends
 }
 
 // It holds its demand on the other limits as long as they need to gain it again, before
@@ -148,16 +190,16 @@ func ownLimit(h *harness) {
 
 // What is in front counts at most up to the capacity without one's own part.
 func fullNeverRefused(h *harness) {
-	day := with(tokens("day", 10), func(l *ledger.Limit) { l.Window = 24 * time.Hour })
+	half := with(tokens("half", 10), func(l *ledger.Limit) { l.Window = 30 * time.Second })
 	soon := &ledger.Limit{Key: "soon", Unit: ledger.Tokens, Amount: 60, Window: time.Minute, Burst: 10}
-	h.grant(of(day, 10))
+	h.grant(of(half, 10))
 	h.grant(of(soon, 10))
 	for _, c := range []struct {
 		full   ledger.Charge
 		behind *ledger.Limit // is what those in front are short of
 	}{
-		{of(tokens("unpaced", 100), 30), day},
-		{of(inFlight("running", 5, time.Minute), 1), day},
+		{of(tokens("unpaced", 100), 30), half},
+		{of(inFlight("running", 5, time.Minute), 1), half},
 		{of(&ledger.Limit{Key: "paced", Unit: ledger.Tokens, Amount: 10_000, Window: time.Hour, Burst: 100}, 30), soon},
 	} {
 		f := newFleet(h)

@@ -42,13 +42,13 @@ func passedOver(h *harness) {
 	f.tickets(1) // it is in line still
 }
 
-// waitsForDay has a ticket of its process keep 60 of l, which waits for another limit.
-func (f *fleet) waitsForDay(process string, class int, l *ledger.Limit) *waiter {
-	day := &ledger.Limit{Key: "day", Unit: ledger.MicroUSD, Amount: 1, Window: 24 * time.Hour, Unpaced: true}
-	if f.balances(day)[0].Used == 0 {
-		f.grant(of(day, 1))
+// waitsForOther has a ticket of its process keep 60 of l, which waits for another limit.
+func (f *fleet) waitsForOther(process string, class int, l *ledger.Limit) *waiter {
+	other := with(tokens("other", 1), func(l *ledger.Limit) { l.Window = 30 * time.Second })
+	if f.balances(other)[0].Used == 0 {
+		f.grant(of(other, 1))
 	}
-	w := f.job(process, class, "day", of(l, 60), of(day, 1))
+	w := f.job(process, class, "other", of(l, 60), of(other, 1))
 	w.denied()
 	return w
 }
@@ -56,7 +56,7 @@ func (f *fleet) waitsForDay(process string, class int, l *ledger.Limit) *waiter 
 func processPassedOver(h *harness) {
 	f := newFleet(h)
 	l, _, behind := due(f)
-	f.waitsForDay("p", 1, l)
+	f.waitsForOther("p", 1, l)
 	h.sleep(late)
 	behind.denied()
 	h.sleep(time.Microsecond)
@@ -66,7 +66,7 @@ func processPassedOver(h *harness) {
 func untilItCalls(h *harness) {
 	f := newFleet(h)
 	l, first, behind := due(f)
-	other := f.waitsForDay("p", 1, l)
+	other := f.waitsForOther("p", 1, l)
 	h.sleep(late + time.Microsecond)
 	f.job("r", 3, "t", of(l, 20)).granted() // beside the one behind
 	// Whatever it calls for. The one that did not come is passed over still.

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"fmt"
 	"testing/synctest"
 	"time"
 
@@ -15,6 +16,7 @@ var lineTold = []test{
 	{name: "of a limit that is raised", run: toldOfRaise, watch: true},
 	{name: "of a call in flight that ends", run: toldOfEnd, watch: true},
 	{name: "of a grant, with the time it has to wait then", run: toldOfGrant, watch: true},
+	{name: "and so are those behind many who wait for something else", run: toldBehindMany, watch: true},
 	{name: "and so are two if there is room for two", run: bothTold, watch: true},
 	{name: "and not those who may go no sooner", run: toldNothing},
 	{name: "and not those behind it, whose turn comes then", run: behindNotTold, exact: true},
@@ -137,6 +139,16 @@ func toldOfGrant(h *harness) {
 	a.granted()
 	f.hears(turns, time.Microsecond, gains(l, 60))
 	f.messages(before, 1)
+}
+
+func toldBehindMany(h *harness) {
+	f, l, other := newFleet(h), tokens("tpm", 100), tokens("other", 1)
+	h.grant(of(other, 1))
+	id := h.grant(of(l, 100))
+	for n := range 50 {
+		f.job(fmt.Sprint("o", n/8), 0, fmt.Sprint(n), of(other, 1)).denied()
+	}
+	f.job("p", 1, "t", of(l, 60)).room(func() { h.settle(id, final(l, 40)) })
 }
 
 func bothTold(h *harness) {

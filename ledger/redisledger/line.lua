@@ -1,7 +1,7 @@
 -- The line of package ledger, step by step as in its line.go and turn.go. KEYS ends
--- with its keys: tickets by rank, tickets by age, tickets, the tenants' tags, the rest.
--- Members of the sorted sets are in the order of their bytes: the class, the start tag
--- or the arrival, seq, and the ticket's name.
+-- with its keys: tickets by rank, by age and by due, tickets, the tenants' tags, the rest.
+-- Members of the first two are in the order of their bytes: the class, the start tag or
+-- the arrival, seq, and the ticket's name. Those of the third are seq and the name.
 
 -- freed returns the slot by whose end so much of the window has left.
 local function freed(w, short)
@@ -52,26 +52,37 @@ local function fits(w, amount, v)
   return amount <= v.free and (amount <= v.spare or w.burst <= v.spare)
 end
 
-local ORDER, AGE, TICKETS, TAGS, REST = KEYS[#KEYS - 4], KEYS[#KEYS - 3], KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
+local ORDER, AGE, DUE, TICKETS, TAGS, REST = unpack(KEYS, #KEYS - 5)
 local CLASSES, UNIT, MAX_WEIGHT, MAX_COST = 10, 256, 1048576, 1099511627776
 local LATE, EXPIRE, FAR, SLOW, SOONER, WALK, WATCH = 250000, 2000000, 20000000, 100000, 1000, 20, 260000
+local LATE_MOST, AWAY = 64, 120000000
+local KEEP = 600000000 -- is how long the keys stay when nobody calls
 
 -- x has the numbers of the whole line.
 local x
-local NUMBERS = { 'seq', 'credit', 'burst', 'step', 'grants', 'inversions', 'messages' }
+local NUMBERS = { 'count', 'kept', 'seq', 'credit', 'burst', 'step', 'grants', 'inversions', 'messages' }
 
-local function load()
+local load
+function load()
   if x then
     return
   end
   local n = redis.call('HGET', REST, 'n')
   n = n and unpack_msg(n) or {}
-  x = { count = redis.call('ZCARD', ORDER), virtual = {}, active = {} }
+  x = { virtual = {}, active = {}, waiting = {} }
   for i, name in ipairs(NUMBERS) do
     x[name] = n[i] or 0
   end
   for c = 0, CLASSES - 1 do
-    x.virtual[c], x.active[c] = n[#NUMBERS + c + 1] or 0, n[#NUMBERS + CLASSES + c + 1] or 0
+    local i = #NUMBERS + 3 * c
+    x.virtual[c], x.active[c], x.waiting[c] = n[i + 1] or 0, n[i + 2] or 0, n[i + 3] or 0
+  end
+  if redis.call('ZCARD', ORDER) ~= x.count or redis.call('ZCARD', AGE) ~= x.count
+    or redis.call('ZCARD', DUE) ~= x.count or redis.call('HLEN', TICKETS) ~= x.count then
+    -- Redis was short of memory and evicted a key. Whoever waits asks again in time.
+    redis.call('DEL', ORDER, AGE, DUE, TICKETS, TAGS, REST)
+    x = nil
+    load()
   end
 end
 
@@ -99,6 +110,10 @@ local function by_age(t)
   return string.format('%d%014x%010x', t.class, t.arrived, t.seq) .. t.name
 end
 
+local function by_due(t)
+  return string.format('%010x', t.seq) .. t.name
+end
+
 local function parse(name, packed)
   if not packed then
     return false
@@ -119,11 +134,11 @@ local function ticket(name)
   return tickets[name]
 end
 
--- read returns the tickets of members of a sorted set.
-local function read(members)
+-- read returns the tickets of members of a sorted set, whose names begin there.
+local function read(members, from)
   local missing = {}
   for i, m in ipairs(members) do
-    members[i] = string.sub(m, 26)
+    members[i] = string.sub(m, from)
     if tickets[members[i]] == nil then
       missing[#missing + 1] = members[i]
     end
@@ -145,7 +160,7 @@ local function at(i)
     return nil
   end
   if i > #front then
-    for _, t in ipairs(read(redis.call('ZRANGE', ORDER, #front, #front + WALK - 1))) do
+    for _, t in ipairs(read(redis.call('ZRANGE', ORDER, #front, #front + WALK - 1), 26)) do
       front[#front + 1] = t
     end
   end
@@ -232,7 +247,11 @@ local function put(p, demand, due)
     q.tickets, q.dirty = q.tickets + 1, true
     set_finish(tag, t.start)
     redis.call('ZADD', ORDER, 0, rank(t))
+    if x.count == 0 then
+      x.kept = 0 -- the keys are new
+    end
     x.count, front = x.count + 1, {}
+    x.waiting[t.class] = x.waiting[t.class] + 1
   else
     tag = tag_of(t.class, t.tenant)
     redis.call('ZREM', AGE, by_age(t))
@@ -240,6 +259,7 @@ local function put(p, demand, due)
   set_finish(tag, (finish(tag) or 0) + share - t.share)
   t.share, t.demand, t.due, t.arrived = share, demand, due, now - p.waited
   redis.call('ZADD', AGE, 0, by_age(t))
+  redis.call('ZADD', DUE, due, by_due(t))
   oldest = {}
   changed[p.name] = true
 end
@@ -255,7 +275,9 @@ local function drop(t, granted)
   redis.call('HDEL', TICKETS, t.name)
   redis.call('ZREM', ORDER, rank(t))
   redis.call('ZREM', AGE, by_age(t))
+  redis.call('ZREM', DUE, by_due(t))
   x.count, front, oldest = x.count - 1, {}, {}
+  x.waiting[t.class] = x.waiting[t.class] - 1
   local q = process(t.process)
   if q then
     q.tickets, q.dirty = q.tickets - 1, true
@@ -286,7 +308,7 @@ local function rest()
     redis.call('DEL', TAGS)
     tags = {}
     for c = 0, CLASSES - 1 do
-      x.virtual[c] = 0
+      x.virtual[c], x.active[c] = 0, 0
     end
     return
   end
@@ -301,48 +323,58 @@ local function rest()
   end
 end
 
-local function expire()
-  local i = 1
-  while i <= min(x.count, WALK) do
-    local t = at(i)
+-- absent finds out which processes did not come when they were told to, and drops the
+-- tickets of those that are gone.
+local function absent()
+  if not busy() then
+    return
+  end
+  local members = redis.call('ZRANGEBYSCORE', DUE, '-inf', string.format('(%.0f', now - LATE), 'LIMIT', 0, LATE_MOST)
+  local gone = false
+  for _, t in ipairs(read(members, 11)) do
     if now > t.due + EXPIRE then
       drop(t, false)
+      gone = true
     else
-      i = i + 1
+      local q = process(t.process)
+      if q.seen <= t.due and not q.stalled then
+        q.stalled, q.dirty = true, true
+      end
     end
   end
-  rest()
+  if gone then
+    rest()
+  end
 end
 
 -- passed says whether a ticket is passed over.
 local function passed(t)
-  local q = process(t.process)
-  if now > t.due + LATE then
-    if q.seen <= t.due and not q.stalled then
-      q.stalled, q.dirty = true, true
-    end
-    return true
-  end
-  return q.stalled
+  return now > t.due + LATE or process(t.process).stalled
 end
 
-local function oldest_of(class)
-  local known = oldest[class]
-  if known == nil or known and passed(known) then
-    oldest[class] = false
-    local from, to, i = '[' .. class, '(' .. string.char(49 + class), 0
-    repeat
-      local some = read(redis.call('ZRANGEBYLEX', AGE, from, to, 'LIMIT', i, WALK))
-      i = i + #some
-      for _, t in ipairs(some) do
-        if not passed(t) then
-          oldest[class] = t
-          return t
-        end
-      end
-    until #some < WALK
+-- oldest_of is the ticket of a class whose job came first, but for the named one.
+local function oldest_of(class, name)
+  if x.waiting[class] == 0 then
+    return nil
   end
-  return oldest[class]
+  local row, i = oldest[class], 1
+  if not row then
+    row = {}
+    oldest[class] = row
+  end
+  while i <= x.waiting[class] do
+    if i > #row then
+      local more = redis.call('ZRANGEBYLEX', AGE, '[' .. class, '(' .. string.char(49 + class), 'LIMIT', #row, WALK)
+      for _, t in ipairs(read(more, 26)) do
+        row[#row + 1] = t
+      end
+    end
+    if row[i].name ~= name and not passed(row[i]) then
+      return row[i]
+    end
+    i = i + 1
+  end
+  return nil
 end
 
 -- overdue is the ticket, or the place itself (own), that goes before all others.
@@ -359,20 +391,17 @@ local function overdue(p)
   end
   local worst, first, own = -1, nil, false
   for c = urgent + 1, CLASSES - 1 do
-    local t = oldest_of(c)
+    local t = oldest_of(c, p and p.ticket and p.name)
     local arrived, mine = now + 1, false
     if t then
       arrived = t.arrived
     end
-    if p and c == p.class and p.ticket then
-      local came = now - p.waited
-      if not t or came < arrived or t.name == p.name then
-        arrived, mine = came, true
-      end
+    if p and c == p.class and p.ticket and now - p.waited <= arrived then
+      arrived, mine = now - p.waited, true
     end
     local late = now - arrived - (c - urgent) * x.step
     if late > worst then
-      worst, first, own = late, t or nil, mine
+      worst, first, own = late, t, mine
     end
   end
   if own then
@@ -381,18 +410,16 @@ local function overdue(p)
   return first, own
 end
 
-local function old(p)
-  local urgent = p.class
-  if x.count > 0 then
-    urgent = min(urgent, at(1).class)
-  end
-  for c = 0, urgent - 1 do
-    if x.active[c] > 0 and now - x.active[c] < x.step then
-      urgent = c
-      break
+-- rivals says which is the most urgent class, and whether there are others than the
+-- given one, of those that wait or were served since the line was empty.
+local function rivals(class)
+  local urgent, others = class, false
+  for c = 0, CLASSES - 1 do
+    if c ~= class and (x.active[c] == 1 or x.waiting[c] > 0) then
+      urgent, others = min(urgent, c), true
     end
   end
-  return urgent < p.class and p.waited >= (p.class - urgent) * x.step and x.step > 0
+  return urgent, others
 end
 
 -- granted keeps the line after a request was granted.
@@ -410,16 +437,19 @@ local function granted(p, mine, start, aged, inverted)
   end
   local cost = min(max(p.cost, 1), MAX_COST)
   x.burst = max(cost, x.burst - div(x.burst + 255, 256))
-  x.credit = x.credit + cost * p.share
-  if aged or old(p) then
-    x.credit = x.credit - cost * 100
+  local urgent, others = rivals(p.class)
+  if others then
+    x.credit = x.credit + cost * p.share
+    if aged or x.step > 0 and urgent < p.class and p.waited >= (p.class - urgent) * x.step then
+      x.credit = x.credit - cost * 100
+    end
+    x.credit = max(min(x.credit, x.burst * 100), -x.burst * 100)
   end
-  x.credit = max(min(x.credit, x.burst * 100), -x.burst * 100)
-  x.active[p.class] = now
+  x.active[p.class] = 1
   if aged then
     local first = redis.call('ZRANGEBYLEX', ORDER, '[' .. p.class, '(' .. string.char(49 + p.class), 'LIMIT', 0, 1)
     if first[1] then
-      start = min(start, read(first)[1].start)
+      start = min(start, read(first, 26)[1].start)
     end
   end
   x.virtual[p.class] = max(x.virtual[p.class], start)
@@ -431,27 +461,31 @@ local function granted(p, mine, start, aged, inverted)
 end
 
 local function view(w)
-  return { w = w, free = w.free, spare = w.spare }
+  return { w = w, free = w.free, spare = w.spare, sure = 0, sure_spare = 0 }
 end
 
-local function hold(v, amount)
-  v.free, v.spare = v.free - amount, v.spare - min(amount, v.w.burst)
+local function hold(v, amount, sure)
+  local spare = min(amount, v.w.burst)
+  v.free, v.spare = v.free - amount, v.spare - spare
+  if sure then
+    v.sure, v.sure_spare = v.sure + amount, v.sure_spare + spare
+  end
 end
 
--- floor returns the view that a request for amount has, and whether what is in front
--- counts no further.
+-- floor returns the view that a request for amount has, and whether those in front need
+-- more than counts.
 local function floor(v, amount)
   local w = v.w
-  local free = w.free - max(w.amount - amount, 0)
-  local spare = w.spare - max(w.burst - min(amount, w.burst), 0)
-  local cut = v.free <= free or not w.lease and w.burst > 0 and v.spare <= spare
+  local free = w.free - max(w.amount - amount, v.sure)
+  local spare = w.spare - max(w.burst - min(amount, w.burst), v.sure_spare)
+  local cut = v.free < free or not w.lease and w.burst > 0 and v.spare < spare
   return { w = w, free = max(v.free, free), spare = max(v.spare, spare) }, cut
 end
 
--- back is how long the limit takes to gain an amount again.
+-- back is how long the limit takes at most to gain an amount again.
 local function back(w, amount)
   if w.lease or w.burst == 0 or w.amount == 0 then
-    return huge
+    return w.window
   end
   return amount * w.ticks / w.amount * w.tick
 end
@@ -475,7 +509,7 @@ local function cover(t, views)
   for i, d in ipairs(t.demand) do
     local v = views[d.key]
     if v and (start == now or short[i] or start - now <= back(v.w, d.amount)) then
-      hold(v, d.amount)
+      hold(v, d.amount, start == now)
     end
   end
   return start, behind
@@ -485,7 +519,7 @@ end
 -- whether one of them that fits has been told long ago, and whether there are more
 -- than can be reckoned.
 local function ahead(class, start, seq, wants, views, first, mine)
-  local inverted, expired, far = false, {}, false
+  local inverted = false
   local function enough(t)
     if cover(t, views) == now and t.due < now - SLOW then
       inverted = true
@@ -506,24 +540,11 @@ local function ahead(class, start, seq, wants, views, first, mine)
     if t.class > class or t.class == class and (t.start > start or t.start == start and t.seq >= seq) then
       break
     end
-    if t ~= mine and t ~= first then
-      if passed(t) then
-        if now > t.due + EXPIRE then
-          expired[#expired + 1] = t
-        end
-      elseif enough(t) then
-        far = true
-        break
-      end
+    if t ~= mine and t ~= first and not passed(t) and enough(t) then
+      return inverted, true
     end
   end
-  for _, t in ipairs(expired) do
-    drop(t, false)
-  end
-  if #expired > 0 then
-    rest()
-  end
-  return inverted, far
+  return inverted, false
 end
 
 -- fresh returns views of the limits wanted, as they are.
@@ -547,8 +568,8 @@ local function queue(p, charges)
   local mine = p.ticket and ticket(p.name) or nil
   local own, longest = 0, 0
   for _, d in ipairs(wants) do
-    local t = d.w.own and wait(d.w, d.amount, d.w) or 0
-    if t > longest then
+    local t = wait(d.w, d.amount, d.w)
+    if (d.w.own or t > AWAY) and t > longest then
       own, longest = d.number, t
     end
   end
@@ -598,6 +619,10 @@ end
 
 -- flush writes what changed of the line.
 local function flush()
+  local keep = now - x.kept > KEEP / 2
+  if keep then
+    x.kept = now
+  end
   for name in pairs(changed) do
     local t = tickets[name]
     local v = { t.process, t.class, t.tenant, t.start, t.seq, t.share, t.arrived, t.due }
@@ -616,12 +641,14 @@ local function flush()
     n[i] = x[name]
   end
   for c = 0, CLASSES - 1 do
-    n[#NUMBERS + c + 1], n[#NUMBERS + CLASSES + c + 1] = x.virtual[c], x.active[c]
+    local i = #NUMBERS + 3 * c
+    n[i + 1], n[i + 2], n[i + 3] = x.virtual[c], x.active[c], x.waiting[c]
   end
   redis.call('HSET', REST, 'n', pack(n))
-  redis.call('PEXPIRE', REST, 3600000)
-  for _, key in ipairs({ ORDER, AGE, TICKETS, TAGS }) do
-    redis.call('PEXPIRE', key, 120000)
+  if keep then
+    for _, key in ipairs({ ORDER, AGE, DUE, TICKETS, TAGS, REST }) do
+      redis.call('PEXPIRE', key, KEEP / 1000)
+    end
   end
 end
 
@@ -653,10 +680,21 @@ local told = {}
 local function say(t, at)
   if at + SOONER < t.due then
     t.due = at
+    redis.call('ZADD', DUE, at, by_due(t))
     changed[t.name] = true
     x.messages = x.messages + 1
     told[#told + 1] = { t.process, at - now }
   end
+end
+
+-- needs says whether a ticket needs one of the limits in views.
+local function needs(t, views)
+  for _, d in ipairs(t.demand) do
+    if views[d.key] then
+      return true
+    end
+  end
+  return false
 end
 
 -- watched has another process look when a ticket has not come in its turn.
@@ -683,7 +721,6 @@ local function tell()
     return
   end
   if x.count > 0 then
-    expire()
     local all = {}
     for i = 1, count do
       local w = limits[i]
@@ -710,9 +747,12 @@ local function tell()
     if first then
       claim(first)
     end
-    for i = 1, min(x.count, WALK) do
+    for i = 1, min(x.count, 5 * WALK) do
+      if #walked == WALK then
+        break
+      end
       local t = at(i)
-      if t ~= first and not passed(t) then
+      if t ~= first and not passed(t) and needs(t, all) then
         claim(t)
       end
     end

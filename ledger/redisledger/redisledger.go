@@ -68,7 +68,7 @@ type Ledger struct {
 	// generations are the keys of the reservations, see window.lua, and line those
 	// of the line, see line.lua.
 	generations [6]string
-	line        [5]string
+	line        [6]string
 	// guard is that of the last batch, in nanoseconds: a settlement refills the
 	// buckets at the pace that the reservations did.
 	guard atomic.Int64
@@ -105,7 +105,7 @@ func New(client redis.UniversalClient, cfg Config) (*Ledger, error) {
 	for i, k := range [...]string{"open:0", "open:1", "open:2", "closed:0", "closed:1", "closed:2"} {
 		l.generations[i] = l.prefix + k
 	}
-	for i, k := range [...]string{"order", "age", "tickets", "tags", "rest"} {
+	for i, k := range [...]string{"order", "age", "due", "tickets", "tags", "rest"} {
 		l.line[i] = l.prefix + "line:" + k
 	}
 	return l, nil

@@ -7,6 +7,7 @@
 -- limit, wait in us | 2 too large, limit | 3 refused.
 
 start()
+absent()
 local found, over = opened(ids), ended(ids)
 local plain, first = args[pos + 1] == 1, pos + 1
 local places = first + #ids

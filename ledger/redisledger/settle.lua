@@ -5,6 +5,7 @@
 -- moves, the tenant's weight, the class and the tenant.
 
 start()
+absent()
 local found, over = opened(ids), ended(ids)
 
 -- move files what a charge became: less of the one slot, more of the other.

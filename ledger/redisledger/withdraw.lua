@@ -2,6 +2,7 @@
 -- the tickets. The limits are those on which somebody else may go now.
 
 start()
+absent()
 if busy() then
   for i = pos + 1, #args do
     local t = ticket(args[i])
@@ -10,6 +11,6 @@ if busy() then
     end
   end
   rest()
-  tell()
 end
+tell()
 return {}
