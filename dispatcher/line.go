@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-go/paceline/ledger"
 )
 
-// maxTickets is how many lanes of a class stand in the line at once. With one of
+// maxTickets is how many lanes of a class stand in line at once for a limit. With one of
 // all, a tenant with work in many processes would have that many times its share.
 const maxTickets = 8
 
@@ -30,29 +30,18 @@ func (d *Dispatcher) place(t *task) ledger.Place {
 func lane(t *task) string { return strconv.Itoa(t.Class) + t.Tenant + "\x00" + t.Group }
 
 // nextInLine is sched's Next for a ledger that keeps the line. The lanes with
-// tickets ask when they are told to. Others ask only if they do not rank behind
-// those, but for the oldest job of each class, so that it can become overdue.
+// tickets ask when they are told to. Others ask only if they do not wait for the same
+// behind those, but for the oldest job of each class, so that it can become overdue.
 func (d *Dispatcher) nextInLine(now time.Duration, worst int) *sched.Job {
 	q := d.queue
 	if j := q.NextTicket(worst); j != nil {
 		return j
 	}
-	first := job.Classes // the most urgent class in line
-	for c := range job.Classes {
-		if q.Tickets(c) > 0 {
-			first = c
-			break
-		}
-	}
-	limit := min(first, job.Classes-1)
-	if first < job.Classes && q.Tickets(first) >= maxTickets {
-		limit--
-	}
-	if j := q.Next(now, min(worst, limit)); j != nil {
+	if j := q.NextBeside(now, worst, maxTickets); j != nil {
 		return j
 	}
 	if d.cfg.AgingStep > 0 {
-		for c := first + 1; c <= min(worst, job.Classes-1); c++ {
+		for c := range min(worst, job.Classes-1) + 1 {
 			if j := q.NextOldest(c); j != nil {
 				return j
 			}

@@ -17,6 +17,9 @@ const (
 	// releasePoll is how often a job asks again that waits for a call in flight
 	// to end: another process may have ended one.
 	releasePoll = 250 * time.Millisecond
+	// maxSleep is how long a denied job sleeps at most: another process may give back
+	// what is left of a day's budget, or raise a limit.
+	maxSleep = 30 * time.Second
 )
 
 var (
@@ -150,7 +153,7 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (b
 		d.lease(t)
 		return true, nil
 	case ledger.Denied:
-		until := now + dec.Wait
+		until := now + min(dec.Wait, maxSleep)
 		_, freed := d.freed[dec.Limit.Key]
 		switch {
 		case d.line != nil && !dec.Limit.Own && t.ticket:

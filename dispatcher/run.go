@@ -185,7 +185,7 @@ func (d *Dispatcher) pick(now time.Duration) (batch []*task, left []ledger.Reque
 		case d.line == nil || d.queue.HasTicket(j):
 			t.ticket = d.line != nil
 		default:
-			t.ticket = d.queue.Tickets(t.Class)+fresh[t.Class] < maxTickets
+			t.ticket = d.queue.Beside(j)+fresh[t.Class] < maxTickets
 			fresh[t.Class]++
 		}
 		batch = append(batch, t)

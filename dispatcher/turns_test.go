@@ -276,3 +276,55 @@ func TestPaidCallBeforeFreeStreams(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 	})
 }
+
+// What waits for one model's limit, with as many tickets as there may be, keeps nobody
+// from another model, however much less urgent. They share a limit that is not short.
+func TestModelsWaitApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		account := &ledger.Limit{Key: "account", Unit: ledger.Tokens, Amount: 6_000_000, Window: time.Minute}
+		busy := &ledger.Limit{Key: "busy", Unit: ledger.Tokens, Amount: 600, Window: time.Minute, Unpaced: true}
+		a, b := two(t, dispatcher.Config{Plan: charging(map[string][]*ledger.Limit{"busy": {account, busy}, "idle": {account}})})
+		var o turns
+		for _, d := range []*dispatcher.Dispatcher{a, b} {
+			for i := range 20 {
+				must(t, d, of("busy", fmt.Sprint(i), job.Paid, 100), o.job("paid", 0))
+				must(t, d, of("busy", fmt.Sprint(i), job.Free, 100), o.job("free", 0))
+			}
+		}
+		time.Sleep(time.Second)
+		begin := time.Now()
+		for i := range 20 {
+			must(t, a, of("idle", fmt.Sprint(i), job.Free, 100), o.job(fmt.Sprint("idle", i), 0))
+		}
+		must(t, b, of("idle", "t", job.P9, 100), o.job("idle20", 0))
+		time.Sleep(100 * time.Millisecond)
+		for i := range 21 {
+			if at, ok := o.when(fmt.Sprint("idle", i)); !ok || at != begin {
+				t.Errorf("job %d of the idle model: after %v, %v", i, at.Sub(begin), ok)
+			}
+		}
+		time.Sleep(70 * time.Second)
+		if n := slices.Index(o.order(), "free"); n >= 0 {
+			t.Errorf("free work was served as number %d, before paid work", n)
+		}
+	})
+}
+
+// A tenant's budget for a day is spent, and another process gives some of it back.
+func TestDayIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		day := &ledger.Limit{Key: "day", Unit: ledger.Tokens, Amount: 1000, Window: 24 * time.Hour, Unpaced: true, Own: true}
+		a, b := two(t, dispatcher.Config{Plan: fixed{day}, MaxWait: time.Hour})
+		var o turns
+		must(t, a, spec("t", job.Paid, 1000), func(context.Context) (any, job.Usage, error) {
+			time.Sleep(10 * time.Second)
+			return nil, job.Used(500, 0), nil
+		})
+		time.Sleep(time.Second)
+		must(t, b, spec("t", job.Paid, 400), o.job("waits", 0))
+		time.Sleep(45 * time.Second)
+		if _, ok := o.when("waits"); !ok {
+			t.Error("it sleeps until tomorrow")
+		}
+	})
+}

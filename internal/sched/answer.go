@@ -16,7 +16,7 @@ func (q *Queue) Granted(j *Job) {
 	}
 	q.answered(j)
 	if j.first {
-		q.ticket(j.lane, false)
+		q.ticket(j.lane, nil)
 	}
 	q.credit.grant(j)
 	f.finish += j.share
@@ -46,7 +46,7 @@ func (q *Queue) Denied(j *Job, limit string, own bool, until time.Duration) {
 	l, f := j.lane, j.lane.flow
 	q.answered(j)
 	if j.first {
-		q.ticket(l, false)
+		q.ticket(l, nil)
 	}
 	q.enqueue(j)
 	if l.head == j {

@@ -17,7 +17,6 @@ type class struct {
 	cost      int64 // of what waits in the lanes that run
 	outCost   int64 // of what is out
 	lengths   lengths
-	tickets   int // lanes in the line of all processes
 }
 
 // flow is a tenant in a class.

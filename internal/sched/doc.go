@@ -80,8 +80,9 @@
 // A ledger that keeps the order of all processes holds what a denied job needs by
 // itself. Then every denial of the first job of a lane parks the lane (Line), which
 // has a ticket in that order from then on; the caller asks for those that may ask
-// again (NextTicket) and bounds how many lanes stand there at once (Tickets). Order
-// and ageing here then only say whose job is the next to get a ticket.
+// again (NextTicket), and for others unless they would stand behind those
+// (NextBeside). Order and ageing here then only say whose job is the next to get a
+// ticket.
 //
 // # Cost
 //

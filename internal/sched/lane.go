@@ -21,7 +21,8 @@ type lane struct {
 	// Neighbours in the row of lanes of the same length.
 	rowPrev, rowNext *lane
 
-	ticket int32 // place in the queue's tickets, from 1; 0: it has none
+	ticket int32  // place in the queue's tickets, from 1; 0: it has none
+	waits  *limit // what the lane waits for with that
 
 	// What was last said of the head: that limit was short, until then. The
 	// lane is parked when the limit is its own; otherwise its head is the

@@ -12,7 +12,9 @@ type limit struct {
 	// denied the last turn before it was denied.
 	holder       *lane
 	took, denied int64
-	walk         int64 // the last walk in which the holder was met
+	walk         int64 // the last walk in which it was barred
+	// tickets counts the lanes of each class that wait for it in line.
+	tickets [Classes]int32
 }
 
 // Free says that something came back on a limit, a shared one or a tenant's

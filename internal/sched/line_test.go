@@ -17,6 +17,16 @@ func pushAll(q *Queue, jobs ...*Job) {
 	}
 }
 
+// count is how many lanes of a class have a ticket.
+func count(q *Queue, class int) (n int) {
+	for _, l := range q.tickets {
+		if l.flow.class.number == class {
+			n++
+		}
+	}
+	return n
+}
+
 func expect(t *testing.T, what string, got, want *Job) {
 	t.Helper()
 	if got != want {
@@ -33,8 +43,8 @@ func TestLaneInLineIsPassed(t *testing.T) {
 		t.Error("the head of its lane is not the first")
 	}
 	q.Line(a, "tpm", 100)
-	if q.Tickets(5) != 1 || !q.HasTicket(a2) {
-		t.Errorf("%d tickets", q.Tickets(5))
+	if count(q, 5) != 1 || !q.HasTicket(a2) {
+		t.Errorf("%d tickets", count(q, 5))
 	}
 	if limit, own, ok := q.Blocked(a); !ok || limit != "tpm" || !own {
 		t.Error(limit, own, ok)
@@ -60,12 +70,12 @@ func TestLaneInLineIsPassed(t *testing.T) {
 	}
 	q.Denied(a2, "", true, 100)
 	q.Granted(a)
-	if q.Tickets(5) != 1 {
-		t.Errorf("%d tickets after a grant", q.Tickets(5))
+	if count(q, 5) != 1 {
+		t.Errorf("%d tickets after a grant", count(q, 5))
 	}
 	q.Denied(b, "own", true, 500)
-	if q.Tickets(5) != 0 {
-		t.Errorf("%d tickets after a denial by its own limit", q.Tickets(5))
+	if count(q, 5) != 0 {
+		t.Errorf("%d tickets after a denial by its own limit", count(q, 5))
 	}
 }
 
@@ -106,8 +116,8 @@ func TestTicketsAreWithdrawn(t *testing.T) {
 	if left := q.Withdraw(2); len(left) != 1 || left[0] != free {
 		t.Fatal(left)
 	}
-	if q.Tickets(1) != 1 || q.Tickets(5) != 0 {
-		t.Errorf("%d and %d tickets", q.Tickets(1), q.Tickets(5))
+	if count(q, 1) != 1 || count(q, 5) != 0 {
+		t.Errorf("%d and %d tickets", count(q, 1), count(q, 5))
 	}
 	expect(t, "it may ask again", q.Next(0, 9), free)
 }
@@ -122,8 +132,8 @@ func TestOlderJobTakesTheTicket(t *testing.T) {
 	q.Push(older)
 	expect(t, "older", q.NextTicket(9), older)
 	q.Line(older, "tpm", 100)
-	if q.Tickets(5) != 1 {
-		t.Errorf("%d tickets", q.Tickets(5))
+	if count(q, 5) != 1 {
+		t.Errorf("%d tickets", count(q, 5))
 	}
 }
 
@@ -145,7 +155,7 @@ func TestRandomTickets(t *testing.T) {
 		case n < 6:
 			j := q.NextTicket(9)
 			if j == nil {
-				j = q.Next(now, rng.IntN(10))
+				j = q.NextBeside(now, rng.IntN(10), 1+rng.IntN(3))
 			}
 			if j == nil {
 				j = q.NextOldest(rng.IntN(10))
@@ -193,14 +203,19 @@ func TestRandomTickets(t *testing.T) {
 				t.Fatalf("ticket %d is in place %d", i, l.ticket)
 			}
 		}
-		sum := 0
-		for c := range Classes {
-			sum += q.Tickets(c)
+		var counted, there [Classes]int32
+		for _, lim := range q.limits {
+			for c, n := range lim.tickets {
+				counted[c] += n
+			}
 		}
-		if sum != len(q.tickets) {
-			t.Fatalf("%d tickets counted, %d there", sum, len(q.tickets))
+		for _, l := range q.tickets {
+			there[l.flow.class.number]++
 		}
-		most = max(most, sum)
+		if counted != there {
+			t.Fatalf("%d tickets counted, %d there", counted, there)
+		}
+		most = max(most, len(q.tickets))
 	}
 	if most < 5 {
 		t.Error("the test shows little")

@@ -13,7 +13,7 @@ func (q *Queue) Next(now time.Duration, worst int) *Job {
 	q.walk++
 	walk := int64(0)
 	for {
-		l, aged := q.best(now, min(worst, Classes-1), walk)
+		l, aged := q.best(now, min(worst, Classes-1), walk, 0)
 		switch {
 		case l == nil:
 			return nil
@@ -29,17 +29,20 @@ func (q *Queue) Next(now time.Duration, worst int) *Job {
 }
 
 // best is the lane whose head goes next, among the groups not barred, and
-// whether that is by the ageing rule.
-func (q *Queue) best(now time.Duration, worst int, walk int64) (best *lane, aged bool) {
+// whether that is by the ageing rule. tickets is 0, or as in NextBeside.
+func (q *Queue) best(now time.Duration, worst int, walk int64, tickets int) (best *lane, aged bool) {
 	var urgent int
 	var overdue *lane
 	var beyond time.Duration
 	for i := range worst + 1 {
 		c := &q.classes[i]
-		if c.competing == 0 {
-			continue
+		if tickets > 0 {
+			c.bar(walk, tickets)
 		}
 		first, oldest := c.first(walk)
+		if tickets > 0 {
+			c.bar(walk, 1)
+		}
 		switch {
 		case first == nil:
 		case best == nil:

@@ -179,7 +179,7 @@ func (q *Queue) gone(j *Job) {
 	f.jobs--
 	if l.head == nil && l.out == 0 {
 		if l.ticket > 0 {
-			q.ticket(l, false)
+			q.ticket(l, nil)
 			q.left = append(q.left, j)
 		}
 		q.dropLane(l)

@@ -124,9 +124,9 @@ func (q *Queue) limit(name string) *limit {
 	return lim
 }
 
-// dropLimit forgets a limit that no group charges and no lane is parked on.
+// dropLimit forgets a limit that no group charges and for which no lane waits.
 func (q *Queue) dropLimit(lim *limit) {
-	if lim.groups == 0 && len(lim.parked) == 0 {
+	if lim.groups == 0 && len(lim.parked) == 0 && lim.tickets == [Classes]int32{} {
 		delete(q.limits, lim.name)
 	}
 }
