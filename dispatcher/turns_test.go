@@ -285,10 +285,10 @@ func TestModelsWaitApart(t *testing.T) {
 		busy := &ledger.Limit{Key: "busy", Unit: ledger.Tokens, Amount: 600, Window: time.Minute, Unpaced: true}
 		a, b := two(t, dispatcher.Config{Plan: charging(map[string][]*ledger.Limit{"busy": {account, busy}, "idle": {account}})})
 		var o turns
-		for _, d := range []*dispatcher.Dispatcher{a, b} {
-			for i := range 20 {
-				must(t, d, of("busy", fmt.Sprint(i), job.Paid, 100), o.job("paid", 0))
-				must(t, d, of("busy", fmt.Sprint(i), job.Free, 100), o.job("free", 0))
+		for _, p := range []job.Priority{job.Paid, job.Free} {
+			for i := range 40 {
+				d := []*dispatcher.Dispatcher{a, b}[i%2]
+				must(t, d, of("busy", fmt.Sprint(i/2), p, 100), o.job(fmt.Sprint(p), 0))
 			}
 		}
 		time.Sleep(time.Second)
@@ -304,7 +304,7 @@ func TestModelsWaitApart(t *testing.T) {
 			}
 		}
 		time.Sleep(70 * time.Second)
-		if n := slices.Index(o.order(), "free"); n >= 0 {
+		if n := slices.Index(o.order(), fmt.Sprint(job.Free)); n >= 0 {
 			t.Errorf("free work was served as number %d, before paid work", n)
 		}
 	})
