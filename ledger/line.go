@@ -84,7 +84,7 @@ const (
 	tellSooner = int64(time.Millisecond / time.Microsecond)
 	// tellWalk is how many tickets are looked at for one to tell, more than one
 	// dispatcher has, among five times as many that may not need what came back.
-	tellWalk = 20
+	tellWalk = 10
 	// lateMost is how many of those are looked at in one call.
 	lateMost = 64
 	// A request that a limit alone holds up for longer than this is in no line: until

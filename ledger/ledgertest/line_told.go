@@ -145,7 +145,7 @@ func toldBehindMany(h *harness) {
 	f, l, other := newFleet(h), tokens("tpm", 100), tokens("other", 1)
 	h.grant(of(other, 1))
 	id := h.grant(of(l, 100))
-	for n := range 50 {
+	for n := range 40 {
 		f.job(fmt.Sprint("o", n/8), 0, fmt.Sprint(n), of(other, 1)).denied()
 	}
 	f.job("p", 1, "t", of(l, 60)).room(func() { h.settle(id, final(l, 40)) })

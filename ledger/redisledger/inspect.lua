@@ -2,5 +2,5 @@
 -- Reply: tickets, grants, inversions, messages.
 
 start()
-load()
+local x = line().state()
 return { x.count, x.grants, x.inversions, x.messages }

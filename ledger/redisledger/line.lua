@@ -1,60 +1,12 @@
--- The line of package ledger, step by step as in its line.go and turn.go. KEYS ends
+-- The line of package ledger, step by step as in its line.go and turn.go. It is a
+-- function, so that a call when nobody is in line costs nothing of it. KEYS ends
 -- with its keys: tickets by rank, by age and by due, tickets, the tenants' tags, the rest.
 -- Members of the first two are in the order of their bytes: the class, the start tag or
 -- the arrival, seq, and the ticket's name. Those of the third are seq and the name.
 
--- freed returns the slot by whose end so much of the window has left.
-local function freed(w, short)
-  if not w.slots then
-    w.slots = {}
-    local h = w.reset and {} or redis.call('HGETALL', w.key)
-    for i = 1, #h, 2 do
-      if h[i] ~= STATE then
-        w.slots[tonumber(h[i])] = h[i + 1]
-      end
-    end
-  end
-  local next = leaves(now, w.guard, w)
-  for i = w.gone + 1, w.gone + RING - 1 do
-    short = short - (w.slots[i] or 0) - (i == next and w.taken or 0)
-    if short <= 0 then
-      return i
-    end
-  end
-  return w.gone + RING
-end
-
--- wait returns the us until the amount fits, of what v has left; 0 means now.
-local function wait(w, amount, v)
-  if w.lease then
-    if amount <= v.free then
-      return 0
-    end
-    local from = string.format('(%.0f', now)
-    local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    return max(min(tonumber(ends or huge), now + w.window) - now, 1)
-  end
-  local t = 0
-  if amount > v.free then
-    t = freed(w, amount - v.free) * w.slot - now
-  end
-  local short = min(amount, w.burst) - v.spare
-  if short > 0 then
-    local gain = math.ceil((short * w.ticks - w.rem) / w.amount) * w.tick
-    t = max(t, min(gain, 2764800000000) - (now - w.at))
-  end
-  return t
-end
-
--- fits says whether an amount may be taken of what v has left. One above the burst
--- needs a full bucket.
-local function fits(w, amount, v)
-  return amount <= v.free and (amount <= v.spare or w.burst <= v.spare)
-end
-
 local ORDER, AGE, DUE, TICKETS, TAGS, REST = unpack(KEYS, #KEYS - 5)
 local CLASSES, UNIT, MAX_WEIGHT, MAX_COST = 10, 256, 1048576, 1099511627776
-local LATE, EXPIRE, FAR, SLOW, SOONER, WALK, WATCH = 250000, 2000000, 20000000, 100000, 1000, 20, 260000
+local LATE, EXPIRE, FAR, SLOW, SOONER, WALK, WATCH = 250000, 2000000, 20000000, 100000, 1000, 10, 260000
 local LATE_MOST, AWAY = 64, 120000000
 local KEEP = 600000000 -- is how long the keys stay when nobody calls
 
@@ -77,8 +29,7 @@ function load()
     local i = #NUMBERS + 3 * c
     x.virtual[c], x.active[c], x.waiting[c] = n[i + 1] or 0, n[i + 2] or 0, n[i + 3] or 0
   end
-  if redis.call('ZCARD', ORDER) ~= x.count or redis.call('ZCARD', AGE) ~= x.count
-    or redis.call('ZCARD', DUE) ~= x.count or redis.call('HLEN', TICKETS) ~= x.count then
+  if redis.call('EXISTS', ORDER, AGE, DUE, TICKETS) ~= (x.count > 0 and 4 or 0) then
     -- Redis was short of memory and evicted a key. Whoever waits asks again in time.
     redis.call('DEL', ORDER, AGE, DUE, TICKETS, TAGS, REST)
     x = nil
@@ -96,7 +47,7 @@ end
 local tickets, changed = {}, {}
 -- The front of the line as far as it was read, and the oldest of each class.
 local front, oldest = {}, {}
-local processes, tags = {}, {}
+local processes, tags, changed_tags = {}, {}, {}
 
 local function name_of(process, lane)
   return process .. '\0' .. lane
@@ -118,13 +69,17 @@ local function parse(name, packed)
   if not packed then
     return false
   end
-  local v = unpack_msg(packed)
-  local t = { name = name, process = v[1], class = v[2], tenant = v[3], start = v[4], seq = v[5],
-    share = v[6], arrived = v[7], due = v[8], demand = {} }
-  for i = 9, #v, 3 do
-    t.demand[#t.demand + 1] = { key = v[i], amount = v[i + 1], ready = v[i + 2] }
+  local process, class, tenant, start, seq, share, arrived, due, demand = unpack_msg(packed)
+  return { name = name, process = process, class = class, tenant = tenant, start = start, seq = seq,
+    share = share, arrived = arrived, due = due, demand = demand }
+end
+
+local function parse_process(packed)
+  if not packed then
+    return false
   end
-  return t
+  local v = unpack_msg(packed)
+  return { tickets = v[1], seen = v[2], stalled = v[3] == 1 }
 end
 
 local function ticket(name)
@@ -144,8 +99,19 @@ local function read(members, from)
     end
   end
   if #missing > 0 then
+    local fields, names = {}, {}
     for i, packed in ipairs(redis.call('HMGET', TICKETS, unpack(missing))) do
-      tickets[missing[i]] = parse(missing[i], packed)
+      local t = parse(missing[i], packed)
+      tickets[missing[i]] = t
+      if processes[t.process] == nil then
+        processes[t.process] = false
+        names[#names + 1], fields[#fields + 1] = t.process, 'p' .. t.process
+      end
+    end
+    if #names > 0 then
+      for i, packed in ipairs(redis.call('HMGET', REST, unpack(fields))) do
+        processes[names[i]] = parse_process(packed)
+      end
     end
   end
   for i, name in ipairs(members) do
@@ -168,16 +134,10 @@ local function at(i)
 end
 
 local function process(name)
-  local p = processes[name]
-  if p == nil then
-    p = redis.call('HGET', REST, 'p' .. name)
-    if p then
-      local v = unpack_msg(p)
-      p = { tickets = v[1], seen = v[2], stalled = v[3] == 1 }
-    end
-    processes[name] = p
+  if processes[name] == nil then
+    processes[name] = parse_process(redis.call('HGET', REST, 'p' .. name))
   end
-  return p
+  return processes[name]
 end
 
 local function tag_of(class, tenant)
@@ -194,7 +154,7 @@ end
 
 local function set_finish(tag, f)
   tags[tag] = f
-  redis.call('HSET', TAGS, tag, string.format('%.0f', f))
+  changed_tags[tag] = true
 end
 
 local function share_of(cost, weight)
@@ -229,7 +189,8 @@ local function saw(p)
   end
 end
 
--- put gives the request's lane a ticket, or its ticket the request's demand.
+-- put gives the request's lane a ticket, or its ticket the request's demand: the key of
+-- each limit, the amount, and when that alone would allow for it.
 local function put(p, demand, due)
   x.touched = true
   local t, share = ticket(p.name), share_of(p.cost, p.weight)
@@ -306,7 +267,7 @@ end
 local function rest()
   if x.count == 0 then
     redis.call('DEL', TAGS)
-    tags = {}
+    tags, changed_tags = {}, {}
     for c = 0, CLASSES - 1 do
       x.virtual[c], x.active[c] = 0, 0
     end
@@ -317,7 +278,7 @@ local function rest()
     for i = 1, #all, 2 do
       if tonumber(all[i + 1]) <= x.virtual[tonumber(string.sub(all[i], 1, 1))] then
         redis.call('HDEL', TAGS, all[i])
-        tags[all[i]] = nil
+        tags[all[i]], changed_tags[all[i]] = nil, nil
       end
     end
   end
@@ -472,14 +433,14 @@ local function hold(v, amount, sure)
   end
 end
 
--- floor returns the view that a request for amount has, and whether those in front need
--- more than counts.
+-- floor returns what a request for amount finds free and spare, and whether those in
+-- front need more than counts.
 local function floor(v, amount)
   local w = v.w
   local free = w.free - max(w.amount - amount, v.sure)
   local spare = w.spare - max(w.burst - min(amount, w.burst), v.sure_spare)
   local cut = v.free < free or not w.lease and w.burst > 0 and v.spare < spare
-  return { w = w, free = max(v.free, free), spare = max(v.spare, spare) }, cut
+  return max(v.free, free), max(v.spare, spare), cut
 end
 
 -- back is how long the limit takes at most to gain an amount again.
@@ -494,22 +455,23 @@ end
 -- limits. It returns when the ticket can start, and whether a ticket in front has
 -- claimed one of the limits that it is short of.
 local function cover(t, views)
-  local start, short, behind = now, {}, false
-  for i, d in ipairs(t.demand) do
-    local v = views[d.key]
+  local d, start, behind, short = t.demand, now, false, nil
+  for i = 1, #d, 3 do
+    local v, amount = views[d[i]], d[i + 1]
     if not v then
-      start = max(start, d.ready)
-    elseif not fits(v.w, d.amount, v) then
-      start = max(start, now + wait(v.w, d.amount, v))
+      start = max(start, d[i + 2])
+    elseif not fits(v.w, amount, v.free, v.spare) then
+      start = max(start, now + wait(v.w, amount, v.free, v.spare))
+      short = short or {}
       short[i] = true
       behind = behind or v.claimed
       v.claimed = true
     end
   end
-  for i, d in ipairs(t.demand) do
-    local v = views[d.key]
-    if v and (start == now or short[i] or start - now <= back(v.w, d.amount)) then
-      hold(v, d.amount, start == now)
+  for i = 1, #d, 3 do
+    local v, amount = views[d[i]], d[i + 1]
+    if v and (start == now or short and short[i] or start - now <= back(v.w, amount)) then
+      hold(v, amount, start == now)
     end
   end
   return start, behind
@@ -525,8 +487,8 @@ local function ahead(class, start, seq, wants, views, first, mine)
       inverted = true
     end
     for _, d in ipairs(wants) do
-      local v, cut = floor(views[d.w.key], d.amount)
-      if cut and not fits(d.w, d.amount, v) then
+      local free, spare, cut = floor(views[d.w.key], d.amount)
+      if cut and not fits(d.w, d.amount, free, spare) then
         return true
       end
     end
@@ -568,7 +530,7 @@ local function queue(p, charges)
   local mine = p.ticket and ticket(p.name) or nil
   local own, longest = 0, 0
   for _, d in ipairs(wants) do
-    local t = wait(d.w, d.amount, d.w)
+    local t = wait(d.w, d.amount, d.w.free, d.w.spare)
     if (d.w.own or t > AWAY) and t > longest then
       own, longest = d.number, t
     end
@@ -593,17 +555,18 @@ local function queue(p, charges)
   end
   local go = true
   for _, d in ipairs(wants) do
-    views[d.w.key] = floor(views[d.w.key], d.amount)
-    go = go and fits(d.w, d.amount, views[d.w.key])
+    d.free, d.spare = floor(views[d.w.key], d.amount)
+    go = go and fits(d.w, d.amount, d.free, d.spare)
   end
   if go then
     granted(p, mine, start, aged, inverted)
     return true
   end
   local binding, demand = 0, {}
-  for i, d in ipairs(wants) do
-    local t = wait(d.w, d.amount, views[d.w.key])
-    demand[i] = { key = d.w.key, amount = d.amount, ready = now + t }
+  for _, d in ipairs(wants) do
+    local t = wait(d.w, d.amount, d.free, d.spare)
+    local n = #demand
+    demand[n + 1], demand[n + 2], demand[n + 3] = d.w.key, d.amount, now + t
     if t > longest then
       binding, longest = d.number, t
     end
@@ -617,25 +580,31 @@ local function queue(p, charges)
   return false, binding, longest
 end
 
+-- set sets fields of a hash, not too many at once for Lua.
+local function set(hash, fields)
+  for i = 1, #fields, 1000 do
+    redis.call('HSET', hash, unpack(fields, i, min(i + 999, #fields)))
+  end
+end
+
 -- flush writes what changed of the line.
 local function flush()
   local keep = now - x.kept > KEEP / 2
   if keep then
     x.kept = now
   end
+  local fields = {}
   for name in pairs(changed) do
     local t = tickets[name]
-    local v = { t.process, t.class, t.tenant, t.start, t.seq, t.share, t.arrived, t.due }
-    for _, d in ipairs(t.demand) do
-      v[#v + 1], v[#v + 2], v[#v + 3] = d.key, d.amount, d.ready
-    end
-    redis.call('HSET', TICKETS, name, pack(v))
+    fields[#fields + 1], fields[#fields + 2] = name,
+      pack(t.process, t.class, t.tenant, t.start, t.seq, t.share, t.arrived, t.due, t.demand)
   end
-  for name, q in pairs(processes) do
-    if q and q.dirty then
-      redis.call('HSET', REST, 'p' .. name, pack({ q.tickets, q.seen, q.stalled and 1 or 0 }))
-    end
+  set(TICKETS, fields)
+  fields = {}
+  for tag in pairs(changed_tags) do
+    fields[#fields + 1], fields[#fields + 2] = tag, string.format('%.0f', tags[tag])
   end
+  set(TAGS, fields)
   local n = {}
   for i, name in ipairs(NUMBERS) do
     n[i] = x[name]
@@ -644,7 +613,13 @@ local function flush()
     local i = #NUMBERS + 3 * c
     n[i + 1], n[i + 2], n[i + 3] = x.virtual[c], x.active[c], x.waiting[c]
   end
-  redis.call('HSET', REST, 'n', pack(n))
+  fields = { 'n', pack(n) }
+  for name, q in pairs(processes) do
+    if q and q.dirty then
+      fields[#fields + 1], fields[#fields + 2] = 'p' .. name, pack({ q.tickets, q.seen, q.stalled and 1 or 0 })
+    end
+  end
+  set(REST, fields)
   if keep then
     for _, key in ipairs({ ORDER, AGE, DUE, TICKETS, TAGS, REST }) do
       redis.call('PEXPIRE', key, KEEP / 1000)
@@ -655,11 +630,12 @@ end
 -- judge is how long a ticket would be told to wait if it asked.
 local function judge(t, first, all)
   local wants, longest = {}, 0
-  for _, d in ipairs(t.demand) do
-    if all[d.key] then
-      wants[#wants + 1] = { w = all[d.key].w, amount = d.amount }
+  for i = 1, #t.demand, 3 do
+    local v = all[t.demand[i]]
+    if v then
+      wants[#wants + 1] = { w = v.w, amount = t.demand[i + 1] }
     else
-      longest = max(longest, d.ready - now)
+      longest = max(longest, t.demand[i + 2] - now)
     end
   end
   local views, far = fresh(wants), false
@@ -667,7 +643,7 @@ local function judge(t, first, all)
     far = select(2, ahead(t.class, t.start, t.seq, wants, views, first, t))
   end
   for _, d in ipairs(wants) do
-    longest = max(longest, wait(d.w, d.amount, (floor(views[d.w.key], d.amount))))
+    longest = max(longest, wait(d.w, d.amount, floor(views[d.w.key], d.amount)))
   end
   if far then
     longest = max(longest, FAR)
@@ -689,8 +665,8 @@ end
 
 -- needs says whether a ticket needs one of the limits in views.
 local function needs(t, views)
-  for _, d in ipairs(t.demand) do
-    if views[d.key] then
+  for i = 1, #t.demand, 3 do
+    if views[t.demand[i]] then
       return true
     end
   end
@@ -772,3 +748,28 @@ local function tell()
     redis.pcall('PUBLISH', channel, string.format('%.0f', m[2]))
   end
 end
+
+return {
+  state = function()
+    load()
+    return x
+  end,
+  absent = absent,
+  saw = function(place)
+    saw(unpack_place(place))
+  end,
+  settled = settled,
+  queue = function(place, charges)
+    return queue(unpack_place(place), charges)
+  end,
+  withdraw = function(names)
+    for _, name in ipairs(names) do
+      local t = ticket(name)
+      if t then
+        drop(t, false)
+      end
+    end
+    rest()
+  end,
+  tell = tell,
+}

@@ -43,11 +43,12 @@ type scripts struct {
 }
 
 func compile(window string) *scripts {
+	line := "\nlocal function line()\n" + lineLua + "end\n"
 	return &scripts{
-		reserve:  redis.NewScript(window + lineLua + reserveLua),
-		settle:   redis.NewScript(window + lineLua + settleLua),
-		withdraw: redis.NewScript(window + lineLua + withdrawLua),
-		inspect:  redis.NewScript(window + lineLua + inspectLua),
+		reserve:  redis.NewScript(window + line + reserveLua),
+		settle:   redis.NewScript(window + line + settleLua),
+		withdraw: redis.NewScript(window + line + withdrawLua),
+		inspect:  redis.NewScript(window + line + inspectLua),
 		renew:    redis.NewScript(window + renewLua),
 		snapshot: redis.NewScript(window + snapshotLua),
 	}

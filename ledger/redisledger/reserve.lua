@@ -7,7 +7,6 @@
 -- limit, wait in us | 2 too large, limit | 3 refused.
 
 start()
-absent()
 local found, over = opened(ids), ended(ids)
 local plain, first = args[pos + 1] == 1, pos + 1
 local places = first + #ids
@@ -49,7 +48,7 @@ end
 local function all(charges)
   for j = 1, #charges, 4 do
     local w = limits[charges[j]]
-    if w and not fits(w, charges[j + 2], w) then
+    if w and not fits(w, charges[j + 2], w.free, w.spare) then
       return false
     end
   end
@@ -73,7 +72,7 @@ local function deny(charges)
   local binding, longest = 0, 0
   for j = 1, #charges, 4 do
     local w, amount = limits[charges[j]], charges[j + 2]
-    local t = w and wait(w, amount, w) or 0
+    local t = w and wait(w, amount, w.free, w.spare) or 0
     if t > 0 then
       w.free, w.spare = w.free - amount, w.spare - min(amount, w.burst)
     end
@@ -82,6 +81,21 @@ local function deny(charges)
     end
   end
   return binding, longest
+end
+
+-- enter has the line know of the call, once it matters.
+local entered
+local function enter()
+  if not entered then
+    entered = line()
+    entered.absent()
+    for r = 1, #ids do
+      if args[places + r] ~= 0 then
+        entered.saw(args[places + r])
+      end
+    end
+  end
+  return entered
 end
 
 -- one_by_one decides each request on its own, and returns the reply.
@@ -100,8 +114,8 @@ local function one_by_one()
     else
       local charges, place = unpack_msg(packed), args[places + r]
       local go, limit, longest
-      if place ~= 0 and (busy() or not all(charges)) then
-        go, limit, longest = queue(unpack_place(place), charges)
+      if place ~= 0 and (entered and entered.state().count > 0 or not all(charges)) then
+        go, limit, longest = enter().queue(place, charges)
       else
         go = all(charges)
         if not go then
@@ -124,12 +138,10 @@ local function one_by_one()
 end
 
 local reply = {}
-for r = 1, #ids do
-  if args[places + r] ~= 0 then
-    saw(unpack_place(args[places + r]))
-  end
+if in_line() then
+  enter()
 end
-if not busy() and all_fit() then
+if not entered and all_fit() then
   take_all()
 else
   reply = one_by_one()
@@ -148,5 +160,7 @@ for i = 1, count do
   end
 end
 store(open, 'HSET', records)
-tell()
+if entered then
+  entered.tell()
+end
 return reply

@@ -5,7 +5,6 @@
 -- moves, the tenant's weight, the class and the tenant.
 
 start()
-absent()
 local found, over = opened(ids), ended(ids)
 
 -- move files what a charge became: less of the one slot, more of the other.
@@ -50,7 +49,10 @@ local function settle(w, amount, guard, admitted, late, at, counted)
   end
 end
 
-local done, k, seen = {}, 0, {}
+local done, k, seen, waiting = {}, 0, {}, in_line() and line()
+if waiting then
+  waiting.absent()
+end
 for r = 1, #ids do
   local id, cancel, counted, n = ids[r], args[pos + 1] == 1, args[pos + 2], args[pos + 3]
   local first, record = pos + 4, found[r]
@@ -65,7 +67,9 @@ for r = 1, #ids do
     k = k + 1
     done[k] = id
     if record then
-      settled(class, tenant, extra, weight)
+      if waiting then
+        waiting.settled(class, tenant, extra, weight)
+      end
       -- Per charge, as reserve.lua keeps it: -, the mark of its limit, the amount, the
       -- guard.
       local at, charges = unpack_msg(record)
@@ -97,5 +101,7 @@ end
 for i = 1, count do
   write(limits[i])
 end
-tell()
+if waiting then
+  waiting.tell()
+end
 return {}

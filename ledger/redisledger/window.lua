@@ -106,6 +106,55 @@ local function leaves(at, delay, w)
   return div(at + delay + w.window + w.slot - 1, w.slot)
 end
 
+-- freed returns the slot by whose end so much of the window has left.
+local function freed(w, short)
+  if not w.slots then
+    w.slots = {}
+    local h = w.reset and {} or redis.call('HGETALL', w.key)
+    for i = 1, #h, 2 do
+      if h[i] ~= STATE then
+        w.slots[tonumber(h[i])] = h[i + 1]
+      end
+    end
+  end
+  local next = leaves(now, w.guard, w)
+  for i = w.gone + 1, w.gone + RING - 1 do
+    short = short - (w.slots[i] or 0) - (i == next and w.taken or 0)
+    if short <= 0 then
+      return i
+    end
+  end
+  return w.gone + RING
+end
+
+-- wait returns the us until the amount fits, of what is left; 0 means now.
+local function wait(w, amount, free, spare)
+  if w.lease then
+    if amount <= free then
+      return 0
+    end
+    local from = string.format('(%.0f', now)
+    local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    return max(min(tonumber(ends or huge), now + w.window) - now, 1)
+  end
+  local t = 0
+  if amount > free then
+    t = freed(w, amount - free) * w.slot - now
+  end
+  local short = min(amount, w.burst) - spare
+  if short > 0 then
+    local gain = math.ceil((short * w.ticks - w.rem) / w.amount) * w.tick
+    t = max(t, min(gain, 2764800000000) - (now - w.at))
+  end
+  return t
+end
+
+-- fits says whether an amount may be taken of what is left. One above the burst needs a
+-- full bucket.
+local function fits(w, amount, free, spare)
+  return amount <= free and (amount <= spare or w.burst <= spare)
+end
+
 -- write stores what changed, for as long as it matters: until the last charge or
 -- lease is over and the bucket is full.
 local function write(w)
@@ -186,6 +235,11 @@ local function store(gen, command, what)
     redis.call(command, gen.current, unpack(what))
     redis.call('PEXPIRE', gen.current, gen.keep)
   end
+end
+
+-- in_line says whether anybody is in the line, whose keys are the last ones.
+local function in_line()
+  return redis.call('EXISTS', KEYS[#KEYS - 5]) == 1
 end
 
 -- start reads what all scripts begin with: the number of limits, the limits, how

@@ -2,15 +2,10 @@
 -- the tickets. The limits are those on which somebody else may go now.
 
 start()
-absent()
-if busy() then
-  for i = pos + 1, #args do
-    local t = ticket(args[i])
-    if t then
-      drop(t, false)
-    end
-  end
-  rest()
+if in_line() then
+  local waiting = line()
+  waiting.absent()
+  waiting.withdraw({ unpack(args, pos + 1) })
+  waiting.tell()
 end
-tell()
 return {}
