@@ -140,7 +140,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		fits = fits && views[i].fits(c.Amount)
 	}
 	if fits {
-		m.granted(p, mine, start, aged, inverted, now)
+		m.granted(p, mine, start, aged, inverted)
 		return m.take(r, budgets, now)
 	}
 	d := Decision{Outcome: Denied}
@@ -200,7 +200,7 @@ func (m *Memory) ahead(class int, start, seq int64, amounts [MaxCharges]int64, v
 }
 
 // granted keeps the line after a request was granted.
-func (m *Memory) granted(p *Place, mine *ticket, start int64, aged, inverted bool, now int64) {
+func (m *Memory) granted(p *Place, mine *ticket, start int64, aged, inverted bool) {
 	x := &m.line
 	if len(x.order) == 0 {
 		return
