@@ -110,15 +110,15 @@ type line struct {
 	finish    map[tag]int64  // a tenant's next start
 	virtual   [classes]int64 // the largest start granted
 	seq       int64
-	// credit is what overdue work may take before more urgent work, in hundredths
-	// of a token. While more than one class wants something, every grant adds its
-	// AgedShare, and one to overdue work, whether it had to go first for that or not,
-	// takes its cost. So work that gets its share anyway never makes more urgent work
-	// wait. burst bounds it both ways: the largest cost lately.
-	credit, burst int64
-	active        [classes]bool // was granted something since the line was empty
-	step          int64         // AgingStep of the last call
-	state         LineState
+	// less says for each class by how much it has had less than AgedShare of what was
+	// granted, and rule by how much overdue work was put before more urgent work for
+	// less than that, in hundredths of a token. A class that gets its share by its own
+	// rank never makes more urgent work wait, and all that do take no more than one
+	// share. burst bounds both either way: the largest cost lately.
+	less        [classes]int64
+	rule, burst int64
+	step        int64 // AgingStep of the last call
+	state       LineState
 }
 
 type ticketKey struct{ process, lane string }
@@ -308,7 +308,7 @@ func (x *line) absent(now int64) {
 func (x *line) rest() {
 	if len(x.order) == 0 {
 		clear(x.finish)
-		x.virtual, x.active = [classes]int64{}, [classes]bool{}
+		x.virtual = [classes]int64{}
 		return
 	}
 	if len(x.finish) > 2*len(x.order)+1024 {
@@ -327,7 +327,7 @@ func (t *ticket) passed(now int64) bool { return t.process.stalled || now > t.du
 // overdue is the ticket, or the place p itself (own), that goes before all others
 // because its class has waited longest beyond its time. p may be nil.
 func (x *line) overdue(p *Place, now int64) (first *ticket, own bool) {
-	if x.step <= 0 || x.credit <= 0 {
+	if x.step <= 0 || x.rule <= 0 {
 		return nil, false
 	}
 	urgent := classes
@@ -339,6 +339,9 @@ func (x *line) overdue(p *Place, now int64) (first *ticket, own bool) {
 	}
 	worst := int64(-1)
 	for c := urgent + 1; c < classes; c++ {
+		if x.less[c] <= 0 {
+			continue
+		}
 		oldest := x.oldest(c, p, now)
 		arrived, mine := now+1, false
 		if oldest != nil {
@@ -372,14 +375,19 @@ func (x *line) oldest(class int, p *Place, now int64) *ticket {
 func (x *line) granted(p *Place, start int64, aged bool) {
 	cost := min(max(p.Cost, 1), maxCost)
 	x.burst = max(cost, x.burst-(x.burst+255)/256)
-	if urgent, others := x.rivals(p.Class); others {
-		x.credit += cost * p.AgedShare
-		if aged || x.step > 0 && urgent < p.Class && p.Waited.Microseconds() >= int64(p.Class-urgent)*x.step {
-			x.credit -= cost * 100
+	earned := cost * p.AgedShare
+	for c := range x.less {
+		taken := int64(0)
+		if c == p.Class {
+			taken = cost * 100
 		}
-		x.credit = max(min(x.credit, x.burst*100), -x.burst*100)
+		x.less[c] = x.within(x.less[c] + earned - taken)
 	}
-	x.active[p.Class] = true
+	x.rule += earned
+	if aged {
+		x.rule -= cost * 100
+	}
+	x.rule = x.within(x.rule)
 	if aged {
 		// Its class was not served up to its own tag, but to the smallest left.
 		for _, t := range x.order {
@@ -393,14 +401,5 @@ func (x *line) granted(p *Place, start int64, aged bool) {
 	x.state.Grants++
 }
 
-// rivals says which is the most urgent class, and whether there are others than the
-// given one, of those that wait or were served since the line was empty.
-func (x *line) rivals(class int) (urgent int, others bool) {
-	urgent = class
-	for c := range classes {
-		if c != class && (x.active[c] || len(x.age[c]) > 0) {
-			urgent, others = min(urgent, c), true
-		}
-	}
-	return urgent, others
-}
+// within bounds a credit by one burst either way.
+func (x *line) within(credit int64) int64 { return max(min(credit, x.burst*100), -x.burst*100) }

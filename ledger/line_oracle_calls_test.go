@@ -138,32 +138,27 @@ func (o *lineOracle) granted(me *placed, first, inverted bool) {
 	me.share = 0
 	o.leave(me)
 	o.burst = max(me.Cost, o.burst-(o.burst+255)/256)
-	// Old is who has waited so long behind the most urgent class that is in line, or
-	// was served since the line was empty.
-	urgent, others := me.Class, false
-	for c := range classes {
-		waits := slices.ContainsFunc(o.tickets, func(t *placed) bool { return t.Class == c })
-		if c != me.Class && (waits || o.served[c]) {
-			urgent, others = min(urgent, c), true
+	most := o.burst * 100
+	for c := range o.less {
+		o.less[c] += me.Cost * me.AgedShare
+		if c == me.Class {
+			o.less[c] -= me.Cost * 100
 		}
+		o.less[c] = max(min(o.less[c], most), -most)
 	}
+	o.rule += me.Cost * me.AgedShare
 	if first {
+		o.rule -= me.Cost * 100
 		o.aged++
 	}
-	if others {
-		o.credit += me.Cost * me.AgedShare
-		if steps := int64(me.Class - urgent); first || steps > 0 && o.step > 0 && me.Waited.Microseconds() >= steps*o.step {
-			o.credit -= me.Cost * 100
-		}
-		o.credit = max(min(o.credit, o.burst*100), -o.burst*100)
-	}
+	o.rule = max(min(o.rule, most), -most)
 	for _, t := range o.tickets {
 		if first && t.Class == me.Class {
 			me.start = min(me.start, t.start) // the others of its class have not been passed
 		}
 	}
 	if len(o.tickets) > 0 {
-		o.virtual[me.Class], o.served[me.Class] = max(o.virtual[me.Class], me.start), true
+		o.virtual[me.Class] = max(o.virtual[me.Class], me.start)
 	}
 	o.state.Grants++
 	if inverted {

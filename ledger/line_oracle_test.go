@@ -10,19 +10,19 @@ import (
 // in line, the tags of the tenants, what old work may take, who called and who did not
 // come. Balances are those of budget, which package ledger_test has an oracle for.
 type lineOracle struct {
-	now                      int64
-	budgets                  map[budgetKey]*budget
-	open                     map[ID]*record
-	tickets                  []*placed
-	seen                     map[string]int64 // when each process called last
-	absent                   map[string]bool  // was found not to have come, and has not called since
-	tags                     map[tag]int64
-	virtual                  [classes]int64 // the largest start granted
-	served                   [classes]bool
-	credit, burst, step, seq int64
-	state                    LineState
-	aged                     int // grants that were overdue
-	told                     []turn
+	now                    int64
+	budgets                map[budgetKey]*budget
+	open                   map[ID]*record
+	tickets                []*placed
+	seen                   map[string]int64 // when each process called last
+	absent                 map[string]bool  // was found not to have come, and has not called since
+	tags                   map[tag]int64
+	virtual                [classes]int64 // the largest start granted
+	less                   [classes]int64 // what a class had less than its share
+	rule, burst, step, seq int64
+	state                  LineState
+	aged                   int // grants that were overdue
+	told                   []turn
 }
 
 func newLineOracle() *lineOracle {
@@ -127,7 +127,7 @@ func (o *lineOracle) late() {
 // overdue is who goes before all others, if there is one: the oldest of the class that
 // has waited longest beyond its time. It may be me, who asks.
 func (o *lineOracle) overdue(me *placed) (first *placed) {
-	if o.step <= 0 || o.credit <= 0 {
+	if o.step <= 0 || o.rule <= 0 {
 		return nil
 	}
 	urgent, worst := o.urgent(), int64(-1)
@@ -140,7 +140,7 @@ func (o *lineOracle) overdue(me *placed) (first *placed) {
 		if me != nil && me.Class == c && me.Ticket && (oldest == nil || me.arrived <= oldest.arrived) {
 			oldest = me
 		}
-		if oldest == nil {
+		if oldest == nil || o.less[c] <= 0 {
 			continue
 		}
 		if late := o.now - oldest.arrived - int64(c-urgent)*o.step; late > worst {
@@ -221,6 +221,6 @@ func (o *lineOracle) leave(t *placed) {
 	}
 	if !slices.ContainsFunc(o.tickets, func(t *placed) bool { return t.share > 0 }) {
 		clear(o.tags)
-		o.virtual, o.served = [classes]int64{}, [classes]bool{}
+		o.virtual = [classes]int64{}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -117,7 +118,18 @@ func page(w io.Writer, reports []*report) error {
 	}{names, comparisons(reports)})
 }
 
-func writePage(name string, reports []*report) error {
+// writeComparison writes what a comparison was asked for.
+func writeComparison(o options, reports []*report) error {
+	return errors.Join(
+		writeFile(o.HTML, func(w io.Writer) error { return page(w, reports) }),
+		writeFile(o.SVG, func(w io.Writer) error {
+			_, err := io.WriteString(w, comparisons(reports)[0].Plots[0].alone())
+			return err
+		}),
+	)
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return nil
 	}
@@ -125,11 +137,7 @@ func writePage(name string, reports []*report) error {
 	if err != nil {
 		return fmt.Errorf("loadtest: %w", err)
 	}
-	if err := page(f, reports); err != nil {
-		f.Close()
-		return fmt.Errorf("loadtest: %w", err)
-	}
-	if err := f.Close(); err != nil {
+	if err := errors.Join(write(f), f.Close()); err != nil {
 		return fmt.Errorf("loadtest: %w", err)
 	}
 	return nil

@@ -153,3 +153,28 @@ func TestPath(t *testing.T) {
 		t.Errorf("path %s, want %s", got, want)
 	}
 }
+
+// TestPlotAlone reads the file of a plot as XML: it has a line and a name for each
+// strategy.
+func TestPlotAlone(t *testing.T) {
+	t.Parallel()
+	text := comparisons(reportsOf(t, "-scenario", "flood"))[0].Plots[0].alone()
+	var svg struct {
+		XMLName xml.Name   `xml:"http://www.w3.org/2000/svg svg"`
+		Legend  []struct{} `xml:"path"`
+		Plot    struct {
+			Lines []struct{} `xml:"path"`
+		} `xml:"svg>svg"`
+	}
+	if err := xml.Unmarshal([]byte(text), &svg); err != nil {
+		t.Fatal(err)
+	}
+	if len(svg.Legend) != len(strategies) || len(svg.Plot.Lines) != len(strategies) {
+		t.Errorf("%d lines and %d names for %d strategies", len(svg.Plot.Lines), len(svg.Legend), len(strategies))
+	}
+	for _, s := range strategies {
+		if !strings.Contains(text, ">"+s.name+"<") {
+			t.Errorf("%s is not named", s.name)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) 
 	if o.Compare {
 		markdown(stdout, reports)
 	}
-	return errors.Join(err, writeJSON(o.JSON, reports, len(runs)), writePage(o.HTML, reports))
+	return errors.Join(err, writeJSON(o.JSON, reports, len(runs)), writeComparison(o, reports))
 }
 
 // writeJSON writes the report of the only run, or those of several as an array.

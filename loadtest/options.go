@@ -35,6 +35,7 @@ type options struct {
 	Seed        uint64
 	Compare     bool
 	HTML        string
+	SVG         string
 	JSON        string
 	Quiet       bool
 }
@@ -51,8 +52,9 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	o.Weights = []int64{1, 1, 1}
 	f.StringVar(&o.Scenario, "scenario", "steady", "`workload`, or several separated by commas:"+list(scenarios(o.Weights), func(s scenario) (string, string) { return s.name, s.about }))
 	f.StringVar(&o.Strategy, "strategy", "paceline", "`how` the limits are kept:"+list(strategies, func(s namedStrategy) (string, string) { return s.name, s.about }))
-	f.BoolVar(&o.Compare, "compare", false, "run every strategy, and print a Markdown table")
-	f.StringVar(&o.HTML, "html", "", "`file` for the page of a comparison")
+	f.BoolVar(&o.Compare, "compare", false, "run every strategy, write a page with plots, and print a Markdown table")
+	f.StringVar(&o.HTML, "html", "", "`file` for the page of a comparison (default compare.html)")
+	f.StringVar(&o.SVG, "svg", "", "`file` for the first plot of a comparison by itself")
 	f.IntVar(&o.Procs, "procs", 0, "processes; 0 for as many as the scenario has, mostly 4")
 	f.IntVar(&o.Dispatchers, "dispatchers", 0, "dispatchers in each process; 0 for as many as the scenario has, mostly 1")
 	f.StringVar(&o.Ledger, "ledger", "auto", "`address` of the shared ledger, redis://host:port; auto starts a redis-server")
@@ -87,8 +89,10 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 		return nil, fmt.Errorf("%w: unexpected %q", errUsage, f.Arg(0))
 	case o.Compare && given["strategy"]:
 		return nil, fmt.Errorf("%w: -compare runs every strategy; leave -strategy out", errUsage)
-	case o.HTML != "" && !o.Compare:
-		return nil, fmt.Errorf("%w: -html is the page of a comparison: it wants -compare", errUsage)
+	case (o.HTML != "" || o.SVG != "") && !o.Compare:
+		return nil, fmt.Errorf("%w: -html and -svg are of a comparison: they want -compare", errUsage)
+	case o.Compare && o.HTML == "":
+		o.HTML = "compare.html"
 	}
 	var runs []options
 	for name := range strings.SplitSeq(o.Scenario, ",") {

@@ -115,6 +115,25 @@ func (p plot) SVG() template.HTML {
 	return template.HTML(b.String())
 }
 
+// alone draws the picture for a file of its own: with the page's colours, which are
+// readable on light and dark, a title and a legend.
+func (p plot) alone() string {
+	const head, row, style = 26, 16, `text{fill:#66707f;font:11px sans-serif}.x{text-anchor:middle}.y{text-anchor:end;dominant-baseline:middle}` +
+		`.title{font-weight:600;font-size:13px}.grid{stroke:#8884}path{fill:none;stroke-width:1.6}` +
+		`.s0{stroke:#1f6fe0;stroke-width:2.4}.s1{stroke:#d9534f;stroke-dasharray:2 2}.s2{stroke:#b8860b;stroke-dasharray:7 3}.s3{stroke:#2b9a66;stroke-dasharray:7 2 2 2}`
+	height := head + plotHeight + row
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d"><style>%s</style>`, 2*plotWidth, 2*height, plotWidth, height, style)
+	fmt.Fprintf(&b, `<text class="title" x="%d" y="16">%s</text>`, boxLeft, template.HTMLEscapeString(p.Title))
+	fmt.Fprintf(&b, `<svg y="%d" width="%d" height="%d">%s</svg>`, head, plotWidth, plotHeight, p.SVG())
+	for i, l := range p.lines {
+		x, y := boxLeft+i*(boxRight-boxLeft)/len(p.lines), head+plotHeight+4
+		fmt.Fprintf(&b, `<path class="s%d" d="M%d %dh24"/><text x="%d" y="%d">%s</text>`, l.style, x, y, x+30, y+4, template.HTMLEscapeString(l.name))
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
 // path draws the line, with a gap where there is no value. A value between two gaps
 // becomes a dash.
 func (l plotLine) path(x, y axis) string {

@@ -15,6 +15,7 @@ var overdueWork = []test{
 	{name: "nor what it has had beyond its share is held against it", run: notHeldAgainstOld, exact: true},
 	{name: "who goes before his turn does not put others back", run: othersNotPutBack, exact: true},
 	{name: "work that gets its share anyway makes no urgent work wait", run: shareAnyway, exact: true},
+	{name: "a class that gets its share does not take it from another", run: thirdClass, exact: true},
 	{name: "nor does work that has had everything, when urgent work is rare", run: shareOfAll, exact: true},
 }
 
@@ -139,6 +140,24 @@ func shareOfAll(h *harness) {
 			h.Fatal("old work has had all of it, and goes before urgent work")
 		}
 	}
+}
+
+// Urgent work is rare, and a class between takes all that it leaves.
+func thirdClass(h *harness) {
+	f, l, rng := newFleet(h), pace(h), seeded(h.T)
+	urgent, last := f.aged("p", 0, "urgent", 0, of(l, 10)), f.aged("q", 9, "last", time.Hour, of(l, 10))
+	a, b := f.aged("p", 5, "a", time.Hour, of(l, 10)), f.aged("q", 5, "b", time.Hour, of(l, 10))
+	for _, w := range []*waiter{a, b, last} {
+		w.denied()
+	}
+	var served []ledger.Request
+	for range 20 {
+		urgent.denied()
+		served = append(served, f.serve(rng, 5, urgent)...)
+		served = append(served, f.serve(rng, 5, a, b, last)...)
+	}
+	all := int64(10 * len(served))
+	h.between("tokens of the last class", tokensOf(served, "last"), all/10, all/4)
 }
 
 // Nor is credit less than one of the largest jobs.

@@ -12,7 +12,7 @@ local KEEP = 600000000 -- is how long the keys stay when nobody calls
 
 -- x has the numbers of the whole line.
 local x
-local NUMBERS = { 'count', 'kept', 'seq', 'credit', 'burst', 'step', 'grants', 'inversions', 'messages' }
+local NUMBERS = { 'count', 'kept', 'seq', 'rule', 'burst', 'step', 'grants', 'inversions', 'messages' }
 
 local load
 function load()
@@ -21,13 +21,13 @@ function load()
   end
   local n = redis.call('HGET', REST, 'n')
   n = n and unpack_msg(n) or {}
-  x = { virtual = {}, active = {}, waiting = {} }
+  x = { virtual = {}, less = {}, waiting = {} }
   for i, name in ipairs(NUMBERS) do
     x[name] = n[i] or 0
   end
   for c = 0, CLASSES - 1 do
     local i = #NUMBERS + 3 * c
-    x.virtual[c], x.active[c], x.waiting[c] = n[i + 1] or 0, n[i + 2] or 0, n[i + 3] or 0
+    x.virtual[c], x.less[c], x.waiting[c] = n[i + 1] or 0, n[i + 2] or 0, n[i + 3] or 0
   end
   if redis.call('EXISTS', ORDER, AGE, DUE, TICKETS) ~= (x.count > 0 and 4 or 0) then
     -- Redis was short of memory and evicted a key. Whoever waits asks again in time.
@@ -269,7 +269,7 @@ local function rest()
     redis.call('DEL', TAGS)
     tags, changed_tags = {}, {}
     for c = 0, CLASSES - 1 do
-      x.virtual[c], x.active[c] = 0, 0
+      x.virtual[c] = 0
     end
     return
   end
@@ -340,7 +340,7 @@ end
 
 -- overdue is the ticket, or the place itself (own), that goes before all others.
 local function overdue(p)
-  if x.step <= 0 or x.credit <= 0 then
+  if x.step <= 0 or x.rule <= 0 then
     return nil, false
   end
   local urgent = CLASSES
@@ -352,17 +352,19 @@ local function overdue(p)
   end
   local worst, first, own = -1, nil, false
   for c = urgent + 1, CLASSES - 1 do
-    local t = oldest_of(c, p and p.ticket and p.name)
-    local arrived, mine = now + 1, false
-    if t then
-      arrived = t.arrived
-    end
-    if p and c == p.class and p.ticket and now - p.waited <= arrived then
-      arrived, mine = now - p.waited, true
-    end
-    local late = now - arrived - (c - urgent) * x.step
-    if late > worst then
-      worst, first, own = late, t, mine
+    if x.less[c] > 0 then
+      local t = oldest_of(c, p and p.ticket and p.name)
+      local arrived, mine = now + 1, false
+      if t then
+        arrived = t.arrived
+      end
+      if p and c == p.class and p.ticket and now - p.waited <= arrived then
+        arrived, mine = now - p.waited, true
+      end
+      local late = now - arrived - (c - urgent) * x.step
+      if late > worst then
+        worst, first, own = late, t, mine
+      end
     end
   end
   if own then
@@ -371,16 +373,9 @@ local function overdue(p)
   return first, own
 end
 
--- rivals says which is the most urgent class, and whether there are others than the
--- given one, of those that wait or were served since the line was empty.
-local function rivals(class)
-  local urgent, others = class, false
-  for c = 0, CLASSES - 1 do
-    if c ~= class and (x.active[c] == 1 or x.waiting[c] > 0) then
-      urgent, others = min(urgent, c), true
-    end
-  end
-  return urgent, others
+-- within bounds a credit by one burst either way.
+local function within(credit)
+  return max(min(credit, x.burst * 100), -x.burst * 100)
 end
 
 -- granted keeps the line after a request was granted.
@@ -398,15 +393,11 @@ local function granted(p, mine, start, aged, inverted)
   end
   local cost = min(max(p.cost, 1), MAX_COST)
   x.burst = max(cost, x.burst - div(x.burst + 255, 256))
-  local urgent, others = rivals(p.class)
-  if others then
-    x.credit = x.credit + cost * p.share
-    if aged or x.step > 0 and urgent < p.class and p.waited >= (p.class - urgent) * x.step then
-      x.credit = x.credit - cost * 100
-    end
-    x.credit = max(min(x.credit, x.burst * 100), -x.burst * 100)
+  local earned = cost * p.share
+  for c = 0, CLASSES - 1 do
+    x.less[c] = within(x.less[c] + earned - (c == p.class and cost * 100 or 0))
   end
-  x.active[p.class] = 1
+  x.rule = within(x.rule + earned - (aged and cost * 100 or 0))
   if aged then
     local first = redis.call('ZRANGEBYLEX', ORDER, '[' .. p.class, '(' .. string.char(49 + p.class), 'LIMIT', 0, 1)
     if first[1] then
@@ -611,7 +602,7 @@ local function flush()
   end
   for c = 0, CLASSES - 1 do
     local i = #NUMBERS + 3 * c
-    n[i + 1], n[i + 2], n[i + 3] = x.virtual[c], x.active[c], x.waiting[c]
+    n[i + 1], n[i + 2], n[i + 3] = x.virtual[c], x.less[c], x.waiting[c]
   end
   fields = { 'n', pack(n) }
   for name, q in pairs(processes) do
