@@ -114,7 +114,7 @@ type line struct {
 	// granted, and rule by how much overdue work was put before more urgent work for
 	// less than that, in hundredths of a token. A class that gets its share by its own
 	// rank never makes more urgent work wait, and all that do take no more than one
-	// share. burst bounds both either way: the largest cost lately.
+	// share. burst, the largest cost lately, bounds both.
 	less        [classes]int64
 	rule, burst int64
 	step        int64 // AgingStep of the last call
@@ -401,5 +401,6 @@ func (x *line) granted(p *Place, start int64, aged bool) {
 	x.state.Grants++
 }
 
-// within bounds a credit by one burst either way.
-func (x *line) within(credit int64) int64 { return max(min(credit, x.burst*100), -x.burst*100) }
+// within bounds a credit by one burst, and a debt by three: a class that has had more
+// than its share waits through a crowd of urgent work before it asks for that again.
+func (x *line) within(credit int64) int64 { return max(min(credit, x.burst*100), -3*x.burst*100) }

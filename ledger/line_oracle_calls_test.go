@@ -144,14 +144,14 @@ func (o *lineOracle) granted(me *placed, first, inverted bool) {
 		if c == me.Class {
 			o.less[c] -= me.Cost * 100
 		}
-		o.less[c] = max(min(o.less[c], most), -most)
+		o.less[c] = max(min(o.less[c], most), -3*most)
 	}
 	o.rule += me.Cost * me.AgedShare
 	if first {
 		o.rule -= me.Cost * 100
 		o.aged++
 	}
-	o.rule = max(min(o.rule, most), -most)
+	o.rule = max(min(o.rule, most), -3*most)
 	for _, t := range o.tickets {
 		if first && t.Class == me.Class {
 			me.start = min(me.start, t.start) // the others of its class have not been passed

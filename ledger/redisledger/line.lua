@@ -373,9 +373,9 @@ local function overdue(p)
   return first, own
 end
 
--- within bounds a credit by one burst either way.
+-- within bounds a credit by one burst, and a debt by three.
 local function within(credit)
-  return max(min(credit, x.burst * 100), -x.burst * 100)
+  return max(min(credit, x.burst * 100), -3 * x.burst * 100)
 end
 
 -- granted keeps the line after a request was granted.
