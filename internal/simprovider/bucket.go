@@ -49,6 +49,12 @@ func (b *bucket) wait(now time.Duration, n int64) time.Duration {
 
 func (b *bucket) reset(now time.Duration) time.Duration { return b.wait(now, b.limit) }
 
+func (b *bucket) setLimit(now time.Duration, limit int64) {
+	b.refill(now)
+	b.limit = limit
+	b.refill(now) // a cut spills what no longer fits
+}
+
 // ceilDiv is a/b rounded up, for b > 0.
 func ceilDiv(a, b int64) int64 {
 	q := a / b

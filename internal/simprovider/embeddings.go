@@ -118,14 +118,14 @@ func (s *Server) serveEmbeddings(w http.ResponseWriter, r *http.Request) *apiErr
 	if err != nil {
 		return err
 	}
-	f, err := s.fault(w, r)
+	n := tokenCount(req.Input.runes) + req.Input.tokens
+	c, err := s.call(r.Header, n, n, 0)
 	if err != nil {
 		return err
 	}
-	g, st, refused := s.admit(m.pool, tokenCount(req.Input.runes)+req.Input.tokens, 0, r.Header.Get("X-Sim-Job"))
-	st.write(w.Header())
-	if refused != nil {
-		return refused.apiError(w.Header(), m.id)
+	g, f, err := s.enter(w, r, m, c)
+	if err != nil {
+		return err
 	}
 	defer s.finish(g)
 	if !s.sleep(r.Context(), g.at+s.cfg.FirstByte+f.delay) {

@@ -151,7 +151,7 @@ func driveAgainstOracle(t *testing.T, cfg Config) (verdicts map[string]int) {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0))
 	s := mustNew(t, cfg)
 	o := &oracle{cfg: s.cfg}
-	if f, ok := s.pools[0].tokens.(*fixed); ok {
+	if f, ok := s.pools[0].dims[dimTokens].meter.(*fixed); ok {
 		o.phase = f.phase
 	}
 	pool := func() Counts { return s.Stats().Pools[0].Counts }

@@ -9,7 +9,7 @@ import (
 )
 
 // fault is what the X-Sim-Fault header asks for: KEY=VALUE, separated by
-// semicolons. The zero fault asks for nothing.
+// semicolons.
 type fault struct {
 	status           int           // status: 400 to 599, the answer
 	retryAfter       string        // retry_after: sent as it is; "date" for a date 2 s ahead
@@ -19,13 +19,21 @@ type fault struct {
 	id               string        // id: without one, every request gets the status
 	keepAlive        int           // keepalive: comments before the first chunk
 	streamErrorAfter int           // stream_error_after: content chunks before the stream fails; -1 for never
+	cutAfter         int           // cut_after: content chunks before the stream breaks off; -1 for never
+	cut              float64       // the same as a part of the answer; negative for nowhere; not in the header
 	delay            time.Duration // delay_ms: more time before the first byte
 }
+
+// noFault is the fault of a request that asks for none.
+var noFault = fault{times: 1, streamErrorAfter: -1, cutAfter: -1, cut: -1}
+
+// breaks says whether a header wants the stream to fail, at its end at the latest.
+func (f fault) breaks() bool { return f.streamErrorAfter >= 0 || f.cutAfter >= 0 }
 
 // parseFault reads the header. A fault that is not understood is refused: a test
 // that asks for one it does not get would pass for the wrong reason.
 func parseFault(text string) (fault, *apiError) {
-	f := fault{times: 1, streamErrorAfter: -1}
+	f := noFault
 	for field := range strings.SplitSeq(text, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(field), "=")
 		n, err := strconv.Atoi(value)
@@ -50,6 +58,8 @@ func parseFault(text string) (fault, *apiError) {
 			f.keepAlive, ok = n, number(0, 10_000)
 		case "stream_error_after":
 			f.streamErrorAfter, ok = n, number(0, 1_000_000)
+		case "cut_after":
+			f.cutAfter, ok = n, number(0, 1_000_000)
 		case "delay_ms":
 			f.delay, ok = time.Duration(n)*time.Millisecond, number(0, 600_000)
 		default:
@@ -65,7 +75,7 @@ func parseFault(text string) (fault, *apiError) {
 // fault returns the request's fault, and the error that it makes of this request,
 // if any.
 func (s *Server) fault(w http.ResponseWriter, r *http.Request) (fault, *apiError) {
-	f := fault{streamErrorAfter: -1}
+	f := noFault
 	text := r.Header.Get("X-Sim-Fault")
 	if !s.cfg.Faults || text == "" {
 		return f, nil

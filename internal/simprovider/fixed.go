@@ -43,3 +43,5 @@ func (f *fixed) wait(now time.Duration, n int64) time.Duration {
 }
 
 func (f *fixed) reset(now time.Duration) time.Duration { return f.wait(now, f.limit) }
+
+func (f *fixed) setLimit(_ time.Duration, limit int64) { f.limit = limit }

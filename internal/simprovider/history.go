@@ -5,6 +5,7 @@ import "time"
 const (
 	slicesPerMinute = 1000
 	historyMinutes  = 180
+	minutesPerDay   = 1440
 )
 
 // history is what was charged when, in slices of a thousandth of a minute, for
@@ -22,8 +23,7 @@ type history struct {
 	slices  []amount
 }
 
-// amount is what one slice was charged.
-type amount struct{ requests, tokens int64 }
+func (h *history) minute() time.Duration { return slicesPerMinute * h.slice }
 
 // begin starts the history at the first request.
 func (h *history) begin(now time.Duration) {
@@ -50,29 +50,34 @@ func (h *history) add(at time.Duration, a amount) {
 	for i >= int64(len(h.slices)) {
 		h.slices = append(h.slices, amount{})
 	}
-	h.slices[i].requests += a.requests
-	h.slices[i].tokens += a.tokens
+	for d, n := range a {
+		h.slices[i][d] += n
+	}
 }
 
 // average is the time average, between two times, of what was charged in the
 // minute before, and the span that it covers. The span begins no earlier than the
 // end of the second minute, and no earlier than a minute after the oldest slice
-// that is remembered. It is 0 when nothing is left of it.
-func (h *history) average(from, to time.Duration) (requests, tokens float64, span time.Duration) {
-	minute := slicesPerMinute * h.slice
+// that is remembered, and ends at to. It is 0 when nothing is left of it.
+func (h *history) average(from, to time.Duration) (average [dims]float64, span time.Duration) {
+	minute := h.minute()
 	oldest := h.start + time.Duration(h.dropped)*h.slice
 	from = max(from, h.start+2*minute, oldest+minute)
 	if !h.begun || to <= from {
-		return 0, 0, 0
+		return average, 0
 	}
 	for i, a := range h.slices {
 		// A charge is part of "the minute before" during the minute after it.
 		at := oldest + time.Duration(i)*h.slice + h.slice/2
 		if share := min(to, at+minute) - max(from, at); share > 0 {
-			requests += float64(a.requests) * float64(share)
-			tokens += float64(a.tokens) * float64(share)
+			for d, n := range a {
+				average[d] += float64(n) * float64(share)
+			}
 		}
 	}
 	span = to - from
-	return requests / float64(span), tokens / float64(span), span
+	for d := range average {
+		average[d] /= float64(span)
+	}
+	return average, span
 }

@@ -21,22 +21,34 @@ type meter interface {
 	wait(now time.Duration, n int64) time.Duration
 	// reset is the time until everything charged so far is forgotten.
 	reset(now time.Duration) time.Duration
+	// setLimit changes the limit. What is charged stays, and so does the refill of
+	// a bucket up to now.
+	setLimit(now time.Duration, limit int64)
 }
 
-// newMeter returns the meter for a limit on tokens, or on requests.
-func newMeter(c Config, limit int64, requests bool, phase time.Duration) meter {
+// newMeter returns the meter for a limit in one of the dimensions.
+func newMeter(c Config, limit int64, dim int, phase time.Duration) meter {
 	switch {
 	case limit == Unlimited:
 		return unlimited{}
+	case dim == dimDay:
+		return &bucket{limit: limit, minute: int64(minutesPerDay * c.Minute), whole: limit}
 	case c.Rule == Bucket:
 		return &bucket{limit: limit, minute: int64(c.Minute), whole: limit}
 	case c.Rule == Fixed:
 		return &fixed{limit: limit, minute: c.Minute, phase: phase}
-	case c.Rule == Azure && requests:
-		return &sliding{limit: limit / 6, span: c.Minute / 6}
+	case c.Rule == Azure && dim == dimRequests:
+		return &sixth{sliding{limit: limit / 6, span: c.Minute / 6}}
 	default:
 		return &sliding{limit: limit, span: c.Minute}
 	}
+}
+
+// sixth slides over a sixth of a minute, with a sixth of the limit.
+type sixth struct{ sliding }
+
+func (s *sixth) setLimit(now time.Duration, limit int64) {
+	s.sliding.setLimit(now, max(limit/6, 1))
 }
 
 type unlimited struct{}
@@ -46,3 +58,4 @@ func (unlimited) charge(time.Duration, int64) int64         { return 0 }
 func (unlimited) correct(time.Duration, int64, int64)       {}
 func (unlimited) wait(time.Duration, int64) time.Duration   { return 0 }
 func (unlimited) reset(now time.Duration) (d time.Duration) { return 0 }
+func (unlimited) setLimit(time.Duration, int64)             {}

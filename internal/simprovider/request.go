@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// chatRequest is a valid request for a completion.
+// chatRequest is a valid request for a completion, whatever its API.
 type chatRequest struct {
 	modelID      string
-	input        int64   // tokens, as charged and as reported
+	input        int64   // tokens, estimated by the characters together
+	perMessage   int64   // the same, message by message
 	last         content // of the last message of the user
 	choices      int64
 	charge       int64 // output tokens per choice that the caps declare; -1 for none
@@ -76,17 +77,25 @@ func parseChat(data []byte) (*chatRequest, *apiError) {
 			r.limit = *limit
 		}
 	}
-	runes := b.Tools.runes
-	for _, m := range b.Messages {
+	r.count(b.Messages, b.Tools.runes)
+	var err *apiError
+	r.tool, err = b.ToolChoice.pick(b.Tools)
+	return r, err
+}
+
+// count estimates the input, of the messages and of more characters beside them,
+// and finds what is to be answered.
+func (r *chatRequest) count(messages []message, more int64) {
+	runes := more
+	r.perMessage = tokenCount(more)
+	for _, m := range messages {
 		runes += m.Content.runes
+		r.perMessage += m.Content.runes/4 + 1
 		if m.Role == "user" {
 			r.last = m.Content
 		}
 	}
 	r.input = tokenCount(runes)
-	var err *apiError
-	r.tool, err = b.ToolChoice.pick(b.Tools)
-	return r, err
 }
 
 func (b *chatBody) checkValues() *apiError {

@@ -29,8 +29,8 @@ func FuzzParseChat(f *testing.F) {
 			if json.Unmarshal(body, &object) == nil && err.param == "" {
 				t.Fatalf("no param in %+v for %q", err, body)
 			}
-			if !json.Valid(err.body()) {
-				t.Fatalf("bad JSON %s", err.body())
+			if !json.Valid(err.body("", "")) {
+				t.Fatalf("bad JSON %s", err.body("", ""))
 			}
 			return
 		}

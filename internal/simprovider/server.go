@@ -35,13 +35,19 @@ type Server struct {
 	rng    *rand.Rand
 	jobs   recent[uint64, struct{}]
 	faults recent[string, int] // how often an id has been answered with its fault
+
+	current Disturbance   // in force since its After, in the clock's time
+	coming  []Disturbance // in the clock's time
+	taken   time.Duration // up to when other traffic has been charged
+	chance  *rand.Rand    // of disturbances, which change no other draw
 }
 
 // model is one model on offer; it does not change.
 type model struct {
-	id   string
-	json []byte // id as a JSON string
-	pool *pool
+	id       string
+	json     []byte // id as a JSON string
+	pool     *pool
+	burndown int64
 }
 
 type handler func(http.ResponseWriter, *http.Request) *apiError
@@ -66,37 +72,38 @@ func New(cfg Config) (*Server, error) {
 		rng:     rand.New(rand.NewPCG(cfg.Seed, 0)),
 		jobs:    recent[uint64, struct{}]{limit: 1 << 20},
 		faults:  recent[string, int]{limit: 10_000},
+		chance:  rand.New(rand.NewPCG(cfg.Seed, 1)),
 	}
 	s.run = fmt.Sprintf("%08x", s.rng.Uint32())
 	phase := time.Duration(s.rng.Int64N(int64(cfg.Minute)))
-	addPool := func(name string, rpm, tpm int64) *pool {
-		p := &pool{
-			name: name, rpm: rpm, tpm: tpm,
-			requests: newMeter(cfg, rpm, true, phase),
-			tokens:   newMeter(cfg, tpm, false, phase),
-			history:  history{slice: cfg.Minute / slicesPerMinute},
-		}
+	addPool := func(name string, m Model) *pool {
+		p := newPool(cfg, name, m, phase)
 		s.pools = append(s.pools, p)
 		return p
 	}
 	var account *pool
 	if cfg.Scope == Account {
-		account = addPool("", cfg.RPM, cfg.TPM)
+		account = addPool("", cfg.Models[0])
 	}
 	for _, m := range cfg.Models {
 		p := account
 		if p == nil {
-			p = addPool(m.ID, m.RPM, m.TPM)
+			p = addPool(m.ID, m)
 		}
-		s.models[m.ID] = &model{id: m.ID, json: quote(m.ID), pool: p}
+		s.models[m.ID] = &model{id: m.ID, json: quote(m.ID), pool: p, burndown: m.burndown(cfg.Imitate)}
 	}
 	s.routes = map[string]route{
-		"/v1/chat/completions": {http.MethodPost, s.serveChat},
-		"/v1/embeddings":       {http.MethodPost, s.serveEmbeddings},
-		"/v1/models":           {http.MethodGet, s.serveModels},
-		"/sim/stats":           {http.MethodGet, s.serveStats},
-		"/sim/reset":           {http.MethodPost, s.serveReset},
+		"/v1/chat/completions":      {http.MethodPost, s.serveChat},
+		"/v1/embeddings":            {http.MethodPost, s.serveEmbeddings},
+		"/v1/responses":             {http.MethodPost, s.serveResponses},
+		"/v1/messages":              {http.MethodPost, s.serveMessages},
+		"/v1/messages/count_tokens": {http.MethodPost, s.serveCountTokens},
+		"/v1/models":                {http.MethodGet, s.serveModels},
+		"/sim/stats":                {http.MethodGet, s.serveStats},
+		"/sim/reset":                {http.MethodPost, s.serveReset},
+		"/sim/disturb":              {http.MethodPost, s.serveDisturb},
 	}
+	s.schedule(0, cfg.Disturbances)
 	return s, nil
 }
 
@@ -107,15 +114,51 @@ func (s *Server) clock() time.Duration { return time.Since(s.epoch) }
 // ServeHTTP answers one request. As [http.ErrAbortHandler] has it, it panics with
 // that value to break the connection of a stream that cannot be finished.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()["X-Request-Id"] = []string{s.newID("req_")}
-	if err := s.dispatch(w, r); err != nil {
-		writeError(w, err)
+	kind := s.words(r.URL.Path)
+	w.Header()[requestIDs[kind]] = []string{s.newID("req_")}
+	far := s.travel(w, r)
+	if far == nil { // the client left while its request was on its way
+		s.writeError(w, kind, errGone)
+		return
+	}
+	if err := s.dispatch(far, r); err != nil {
+		s.writeError(far, kind, err)
 	}
 }
 
+// words is the kind whose headers and errors an answer has: the one imitated, or
+// without one that of the path's API.
+func (s *Server) words(path string) Kind {
+	switch {
+	case s.cfg.Imitate != "":
+		return s.cfg.Imitate
+	case strings.HasPrefix(path, "/v1/messages"):
+		return KindAnthropic
+	case strings.HasPrefix(path, "/model/"):
+		return KindBedrock
+	}
+	return ""
+}
+
+// apiPath is the path without what some providers put before the API's own.
+func apiPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/openai/deployments/"); ok { // Azure; the body names the model too
+		if _, rest, ok = strings.Cut(rest, "/"); ok {
+			return "/v1/" + rest
+		}
+	}
+	if strings.HasPrefix(path, "/openai/v1/") { // Azure and Groq
+		return strings.TrimPrefix(path, "/openai")
+	}
+	return path
+}
+
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) *apiError {
-	path := r.URL.Path
+	path := apiPath(r.URL.Path)
 	rt, ok := s.routes[path]
+	if !ok && strings.HasPrefix(path, "/model/") && strings.HasSuffix(path, "/converse") {
+		rt, ok = route{http.MethodPost, s.serveConverse}, true
+	}
 	if !ok && strings.HasPrefix(path, "/v1/models/") {
 		rt, ok = route{http.MethodGet, s.serveModel}, true
 	}
@@ -138,6 +181,12 @@ func (s *Server) authorise(r *http.Request) *apiError {
 		return nil
 	}
 	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for _, name := range []string{"X-Api-Key", "Api-Key"} { // Anthropic's and Azure's
+		if !ok {
+			key = r.Header.Get(name)
+			ok = key != ""
+		}
+	}
 	if !ok || key == "" {
 		return &apiError{http.StatusUnauthorized, "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
 			"invalid_request_error", "", ""}
@@ -240,7 +289,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) *apiError {
 
 // serveModel answers GET /v1/models/ID.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) *apiError {
-	m, err := s.model(strings.TrimPrefix(r.URL.Path, "/v1/models/"))
+	m, err := s.model(strings.TrimPrefix(apiPath(r.URL.Path), "/v1/models/"))
 	if err != nil {
 		err.param = "model"
 		return err

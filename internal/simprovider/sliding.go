@@ -71,3 +71,5 @@ func (s *sliding) reset(now time.Duration) time.Duration {
 	}
 	return s.entries[len(s.entries)-1].at + s.span - now
 }
+
+func (s *sliding) setLimit(_ time.Duration, limit int64) { s.limit = limit }

@@ -27,13 +27,16 @@ type Counts struct {
 	// DuplicateJobs counts acceptances whose X-Sim-Job had been accepted
 	// before, among the last million jobs.
 	DuplicateJobs int64 `json:"duplicate_jobs"`
+	// Disturbed were shed, failed or refused by a disturbance. Where failed calls
+	// count, those that found room are among Accepted too.
+	Disturbed int64 `json:"disturbed"`
 }
 
 func (c *Counts) refused(r *refusal) {
 	switch {
 	case r.never:
 		c.RefusedTooLarge++
-	case r.kind == "requests":
+	case r.kind() == "requests":
 		c.RefusedRequests++
 	default:
 		c.RefusedTokens++
@@ -49,6 +52,7 @@ func (c *Counts) add(o Counts) {
 	c.TokensCharged += o.TokensCharged
 	c.InFlight += o.InFlight
 	c.DuplicateJobs += o.DuplicateJobs
+	c.Disturbed += o.Disturbed
 }
 
 // Stats is what the server has counted.
@@ -80,9 +84,41 @@ type PoolStats struct {
 	// a limit, and while Measured is 0.
 	RequestUtilisation float64 `json:"request_utilisation"`
 	TokenUtilisation   float64 `json:"token_utilisation"`
+	// Dimensions are all limits that are not Unlimited, requests first. The two
+	// fields above repeat those of requests and of tokens.
+	Dimensions []DimensionStats `json:"dimensions"`
 	// Measured is the time they were averaged over, in nanoseconds in JSON. It
 	// never begins more than 179 minutes ago.
 	Measured time.Duration `json:"measured_ns"`
+}
+
+// DimensionStats is what was counted against one limit.
+type DimensionStats struct {
+	// Name is requests, tokens, input_tokens, output_tokens or requests_per_day.
+	Name string `json:"name"`
+	// Limit is the one now in force.
+	Limit int64 `json:"limit"`
+	// Refused are the requests that found this limit short, or were too large for
+	// it; each is counted in one dimension.
+	Refused int64 `json:"refused"`
+	// Charged is what our requests were charged, after settling.
+	Charged int64 `json:"charged"`
+	// Utilisation is as in PoolStats, relative to the average of the limit over
+	// the same minutes. OtherUtilisation is the same of other traffic.
+	Utilisation      float64 `json:"utilisation"`
+	OtherUtilisation float64 `json:"other_utilisation"`
+}
+
+// Binding is the dimension that all traffic together filled most; the zero value
+// if there is no limit.
+func (p PoolStats) Binding() DimensionStats {
+	var most DimensionStats
+	for i, d := range p.Dimensions {
+		if i == 0 || d.Utilisation+d.OtherUtilisation > most.Utilisation+most.OtherUtilisation {
+			most = d
+		}
+	}
+	return most
 }
 
 // Stats returns what was counted up to now. It may be called at any time, from
@@ -95,7 +131,7 @@ func (s *Server) Stats() Stats { return s.StatsBetween(time.Time{}, time.Time{})
 func (s *Server) StatsBetween(from, to time.Time) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lo, hi := time.Duration(0), s.clock()
+	lo, hi := time.Duration(0), s.advance()
 	if !from.IsZero() {
 		lo = from.Sub(s.epoch)
 	}
@@ -105,21 +141,39 @@ func (s *Server) StatsBetween(from, to time.Time) Stats {
 	var st Stats
 	for _, p := range s.pools {
 		st.Counts.add(p.counts)
-		ps := PoolStats{Model: p.name, RPM: p.rpm, TPM: p.tpm, Counts: p.counts}
-		if p.history.begun {
-			ps.FirstRequest = s.epoch.Add(p.history.start)
-		}
-		var requests, tokens float64
-		requests, tokens, ps.Measured = p.history.average(lo, hi)
-		if p.rpm != Unlimited {
-			ps.RequestUtilisation = requests / float64(p.rpm)
-		}
-		if p.tpm != Unlimited {
-			ps.TokenUtilisation = tokens / float64(p.tpm)
-		}
-		st.Pools = append(st.Pools, ps)
+		st.Pools = append(st.Pools, p.stats(s.epoch, lo, hi))
 	}
 	return st
+}
+
+// stats is what the pool has counted, with the averages between two times.
+func (p *pool) stats(epoch time.Time, from, to time.Duration) PoolStats {
+	ps := PoolStats{Model: p.name, RPM: p.dims[dimRequests].limit, TPM: p.dims[dimTokens].limit, Counts: p.counts}
+	if p.history.begun {
+		ps.FirstRequest = epoch.Add(p.history.start)
+	}
+	var ours, others [dims]float64
+	ours, ps.Measured = p.history.average(from, to)
+	others, _ = p.others.average(to-ps.Measured, to)
+	for i := range p.dims {
+		d := &p.dims[i]
+		if d.limit == Unlimited {
+			continue
+		}
+		ds := DimensionStats{Name: d.name, Limit: d.limit, Refused: d.refused, Charged: d.charged}
+		if ps.Measured > 0 {
+			budget := d.budget(to-ps.Measured, to, p.history.minute())
+			ds.Utilisation, ds.OtherUtilisation = ours[i]/budget, others[i]/budget
+		}
+		switch i {
+		case dimRequests:
+			ps.RequestUtilisation = ds.Utilisation
+		case dimTokens:
+			ps.TokenUtilisation = ds.Utilisation
+		}
+		ps.Dimensions = append(ps.Dimensions, ds)
+	}
+	return ps
 }
 
 // Reset begins a new measurement: counts start from zero, the utilisation from
@@ -132,6 +186,10 @@ func (s *Server) Reset() {
 	for _, p := range s.pools {
 		p.counts = Counts{InFlight: p.counts.InFlight}
 		p.history = history{slice: p.history.slice}
+		p.others = history{slice: p.history.slice}
+		for i := range p.dims {
+			p.dims[i].refused, p.dims[i].charged = 0, 0
+		}
 	}
 }
 

@@ -122,23 +122,23 @@ func TestHistoryIsBounded(t *testing.T) {
 	h := history{slice: time.Minute / slicesPerMinute}
 	h.begin(0)
 	for i := range 60 * 400 {
-		h.add(time.Duration(i)*time.Second, amount{requests: 1, tokens: int64(i)})
+		h.add(time.Duration(i)*time.Second, amount{dimRequests: 1, dimTokens: int64(i)})
 	}
 	end := 400 * time.Minute
 	if n := len(h.slices); n > historyMinutes*slicesPerMinute {
 		t.Errorf("%d slices", n)
 	}
-	requests, _, span := h.average(0, end)
-	if !near(requests/60, 1) || span < (historyMinutes-2)*time.Minute || span > historyMinutes*time.Minute {
-		t.Errorf("%v requests in a minute over %v", requests, span)
+	average, span := h.average(0, end)
+	if requests := average[dimRequests]; !near(requests/60, 1) || span < (historyMinutes-2)*time.Minute || span > historyMinutes*time.Minute {
+		t.Errorf("%v in a minute over %v", average, span)
 	}
-	h.add(time.Minute, amount{tokens: 1 << 40}) // a correction of what is forgotten
-	h.add(24*time.Hour, amount{requests: 7})    // after a long pause
-	if requests, tokens, _ := h.average(0, 24*time.Hour+time.Minute); requests > 7 || tokens != 0 {
-		t.Errorf("%v requests and %v tokens after a pause of hours", requests, tokens)
+	h.add(time.Minute, amount{dimTokens: 1 << 40}) // a correction of what is forgotten
+	h.add(24*time.Hour, amount{dimRequests: 7})    // after a long pause
+	if average, _ := h.average(0, 24*time.Hour+time.Minute); average[dimRequests] > 7 || average[dimTokens] != 0 {
+		t.Errorf("%v after a pause of hours", average)
 	}
 	var empty history
-	if _, _, span := empty.average(0, end); span != 0 {
+	if _, span := empty.average(0, end); span != 0 {
 		t.Errorf("an empty history covers %v", span)
 	}
 }

@@ -63,15 +63,22 @@ func (c *content) addParts(b []byte) {
 	var text strings.Builder
 	for _, p := range parts {
 		switch p.Type {
-		case "text":
+		case "text", "input_text", "output_text": // the latter two in the Responses API
 			text.WriteString(p.Text)
 		case "":
 			c.bad = true
 		}
 	}
-	c.runes = int64(utf8.RuneCountInString(text.String()))
-	c.words = findWords([]byte(text.String()))
-	c.findEcho(text.String())
+	parsed := newContent(text.String())
+	parsed.bad = c.bad
+	*c = parsed
+}
+
+// newContent is the content of a text.
+func newContent(text string) content {
+	c := content{present: true, runes: int64(utf8.RuneCountInString(text)), words: findWords([]byte(text))}
+	c.findEcho(text)
+	return c
 }
 
 func (c *content) findEcho(text string) {
