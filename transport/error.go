@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -131,6 +133,19 @@ func (e *Error) WriteProblem(w http.ResponseWriter) {
 		Param      string `json:"param,omitempty"`
 		RetryAfter int    `json:"retry_after,omitempty"`
 	}{"about:blank", http.StatusText(e.Status), e.Status, e.message(), e.Code, e.Param, after}))
+}
+
+// response is WriteOpenAI as the answer to a request that was not sent.
+func (e *Error) response(req *http.Request) *http.Response {
+	body := e.OpenAI()
+	resp := &http.Response{
+		Status: strconv.Itoa(e.Status) + " " + http.StatusText(e.Status), StatusCode: e.Status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)), Request: req,
+	}
+	e.head(resp.Header)
+	return resp
 }
 
 func write(w http.ResponseWriter, contentType string, status int, body []byte) {
