@@ -89,6 +89,9 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 		room = t.final[:]
 	}
 	u := unsettled{ledger.Settlement{ID: t.id(), Final: final(room, t.charges, r.Usage), Cancel: r.Usage.Known == job.NotSent}, t.charges}
+	if !u.Cancel {
+		r.Charged = charged(u.Final)
+	}
 	more := spent(t, r.Usage) - t.Cost
 	if d.line != nil {
 		u.Tenant, u.Class, u.Weight, u.Extra = t.Tenant, t.Class, 1, more

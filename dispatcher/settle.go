@@ -17,12 +17,15 @@ import (
 func final(room []ledger.Final, charges []ledger.Charge, u job.Usage) []ledger.Final {
 	out := room[:0]
 	input, output := tokens(u)
+	cached := min(max(u.Cached, 0), input)
+	written := min(max(u.CacheWrite, 0), input-cached)
 	for i, c := range charges {
 		out = append(out, ledger.Final{Limit: c.Limit, Admitted: c.Amount})
 		if u.Known != job.Metered || c.Limit.Settle == ledger.SettleFinal {
 			continue
 		}
 		produced := c.Limit.Settle == ledger.SettleProduced
+		input, output := min(c.Limit.Counts.InputOf(input, cached, written), ledger.MaxAmount), min(c.Limit.Counts.OutputOf(output), ledger.MaxAmount)
 		switch c.Limit.Unit {
 		case ledger.Tokens:
 			out[i].Admitted = input
@@ -59,6 +62,19 @@ func spent(t *task, u job.Usage) int64 {
 		return 0
 	}
 	return t.Cost
+}
+
+// charged is what of a settlement is tokens, as cost is of the charges.
+func charged(f []ledger.Final) (parts int64) {
+	for _, f := range f {
+		switch f.Limit.Unit {
+		case ledger.Tokens:
+			return f.Admitted + f.Late
+		case ledger.InputTokens, ledger.OutputTokens:
+			parts += f.Admitted + f.Late
+		}
+	}
+	return parts
 }
 
 // cancelled is the settlement that gives an attempt's reservation back.

@@ -217,3 +217,26 @@ func TestRefundWakesTheNext(t *testing.T) {
 		}
 	})
 }
+
+// What a call is billed and what it counts are two numbers: the ledger has the second.
+func TestCountedByTheProvidersRules(t *testing.T) {
+	burns := &ledger.Limit{
+		Key: "burns", Unit: ledger.Tokens, Amount: 100_000, Window: time.Minute,
+		Counts: ledger.Counts{Input: 100, CacheWrite: 100, Output: 500},
+	}
+	ways(t, func(t *testing.T, a *audit, l ledger.Ledger) {
+		d := open(t, dispatcher.Config{Ledger: l, Plan: fixed{burns}})
+		k := must(t, d, spec("t", job.Paid, 4000), func(context.Context) (any, job.Usage, error) {
+			u := job.Used(9000, 200)
+			u.Cached, u.CacheWrite = 7000, 1000
+			return nil, u, nil
+		})
+		if r := <-k.Result(); r.Charged != 3000 || r.Usage.Input != 9000 || r.Usage.Output != 200 {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n := balance(t, a.inner, burns); n != 3000 {
+			t.Errorf("%d tokens counted", n)
+		}
+	})
+}

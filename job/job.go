@@ -69,8 +69,11 @@ const (
 // may have counted.
 type Usage struct {
 	Known Known
-	// Input and Output are tokens as the provider reports them.
+	// Input and Output are tokens as the provider reports them: what is billed.
 	Input, Output int64
+	// Cached and CacheWrite are the parts of Input that were read from a cache and
+	// written to one; limits may count them otherwise.
+	Cached, CacheWrite int64
 	// FirstByte is when the first byte of a streamed answer arrived; zero when
 	// the answer was not streamed. By then the provider had counted the call, so
 	// its charge may leave the window that much earlier.
@@ -95,8 +98,10 @@ type Result struct {
 	Usage Usage
 	// Estimate is what the job was expected to use.
 	Estimate Estimate
-	// Reserved is the tokens that were charged for an attempt before it ran.
-	Reserved int64
+	// Reserved is the tokens that were charged for an attempt before it ran, and
+	// Charged those that the last attempt counted in the end, by the provider's
+	// rules. Usage is what is billed.
+	Reserved, Charged int64
 	// Wait is the time from submission to the grant of the last attempt.
 	Wait time.Duration
 	// Attempts counts the attempts that were granted.

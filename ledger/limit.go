@@ -78,9 +78,46 @@ type Limit struct {
 	// Settle is the provider's rule. It is for whoever works out the final
 	// amounts; the ledger only moves what it is told.
 	Settle Rule
+	// Counts is how much of a call's tokens the limit counts, likewise for whoever
+	// works out the amounts. The zero value counts each token once.
+	Counts Counts
 	// Own says that the budget belongs to one tenant: no other tenant's jobs
 	// are ever charged to it.
 	Own bool
+}
+
+// Counts says what a token is worth to a limit, in percent, by what it is: some
+// providers leave out what they read from a cache, or count output several times.
+type Counts struct {
+	// Input is that of neither kind of cache.
+	Input, Cached, CacheWrite, Output int64
+}
+
+// maxPercent bounds a weight: a hundred times each token.
+const maxPercent = 10_000
+
+// InputOf is what input comes to, of which cached was read from a cache and written
+// was written to one, in tokens rounded up.
+func (c Counts) InputOf(input, cached, written int64) int64 {
+	if c == (Counts{}) {
+		return input
+	}
+	fresh := max(input-cached-written, 0)
+	return weigh(fresh, c.Input) + weigh(cached, c.Cached) + weigh(written, c.CacheWrite)
+}
+
+// OutputOf is what output comes to, in tokens rounded up.
+func (c Counts) OutputOf(output int64) int64 {
+	if c == (Counts{}) {
+		return output
+	}
+	return weigh(output, c.Output)
+}
+
+// weigh never overflows: an amount beyond what any limit holds stays there.
+func weigh(n, percent int64) int64 {
+	n = min(max(n, 0), MaxAmount)
+	return min(n/100*percent+(n%100*percent+99)/100, MaxAmount)
 }
 
 // ErrLimit is wrapped by every complaint about a Limit.
@@ -117,6 +154,9 @@ func (l *Limit) Validate() error {
 		return bad("Guard must not be negative, not %v", l.Guard)
 	case l.MaxCharge < 0 || l.MaxCharge > MaxAmount:
 		return bad("MaxCharge must not be negative, not %d", l.MaxCharge)
+	case min(l.Counts.Input, l.Counts.Cached, l.Counts.CacheWrite, l.Counts.Output) < 0,
+		max(l.Counts.Input, l.Counts.Cached, l.Counts.CacheWrite, l.Counts.Output) > maxPercent:
+		return bad("Counts must be from 0 to %d percent, not %+v", maxPercent, l.Counts)
 	case l.Settle > SettleProduced:
 		return bad("unknown Settle rule %d", l.Settle)
 	}

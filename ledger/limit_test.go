@@ -99,3 +99,21 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+func TestCounts(t *testing.T) {
+	for _, c := range []struct {
+		counts                         ledger.Counts
+		input, cached, written, output int64
+		wantInput, wantOutput          int64
+	}{
+		{ledger.Counts{}, 100, 60, 10, 7, 100, 7},
+		{ledger.Counts{Input: 100, CacheWrite: 100, Output: 500}, 9000, 7000, 1000, 200, 2000, 1000},
+		{ledger.Counts{Input: 100, Cached: 10, CacheWrite: 125, Output: 100}, 21, 1, 10, 1, 10 + 1 + 13, 1},
+		{ledger.Counts{Input: 10_000, Output: 10_000}, ledger.MaxAmount, 0, 0, ledger.MaxAmount, ledger.MaxAmount, ledger.MaxAmount},
+		{ledger.Counts{Input: 100}, 5, 9, 0, 3, 0, 0}, // nonsense never counts below nothing
+	} {
+		if in, out := c.counts.InputOf(c.input, c.cached, c.written), c.counts.OutputOf(c.output); in != c.wantInput || out != c.wantOutput {
+			t.Errorf("%+v: %d and %d, want %d and %d", c, in, out, c.wantInput, c.wantOutput)
+		}
+	}
+}

@@ -15,17 +15,21 @@ const (
 	outputPerMinute = 3000 // tokens
 )
 
-// model is the one that all jobs call.
-const model = "gpt-4o-mini"
+// usualModel is the one that all jobs call, unless a provider is imitated.
+const usualModel = "gpt-4o-mini"
 
 // provider is what the simulated provider enforces.
 func (o options) provider() simprovider.Config {
-	return simprovider.Config{
+	c := simprovider.Config{
 		RPM: o.RPM, TPM: o.TPM, Rule: o.Enforcer, Settle: o.Settle, Minute: o.Minute,
-		Models:    []simprovider.Model{{ID: model}},
+		Models:    []simprovider.Model{{ID: o.model()}},
 		FirstByte: o.Minute / firstBytePart, OutputPerMinute: outputPerMinute,
 		Seed: o.Seed,
 	}
+	if im := o.imitation(); im != nil {
+		im.configure(&c)
+	}
+	return c
 }
 
 // answerTime is how long an answer of so many tokens takes from its admission.
@@ -42,15 +46,34 @@ func (o options) inFlightLimit() ledger.Limit {
 
 // rules are the same limits as the ledger has to know them.
 func (o options) rules() []provider.Rule {
+	rules := o.providerRules()
+	if o.Reserve > 0 {
+		for i := range rules {
+			if l := rules[i].Limit; l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens {
+				rules[i].Reserves = []provider.Reserve{{For: job.Paid, Percent: o.Reserve}}
+			}
+		}
+	}
+	if o.InFlight > 0 {
+		rules = append(rules, provider.Rule{Limit: o.inFlightLimit()})
+	}
+	return rules
+}
+
+func (o options) providerRules() []provider.Rule {
+	if im := o.imitation(); im != nil {
+		rules, err := im.rules(o)
+		if err != nil {
+			panic(err) // the names are constants
+		}
+		return rules
+	}
 	settle := map[simprovider.Settle]ledger.Rule{
 		simprovider.Final: ledger.SettleFinal, simprovider.Actual: ledger.SettleActual, simprovider.Produced: ledger.SettleProduced,
 	}[o.Settle]
 	rules := []provider.Rule{
 		{Limit: ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: o.RPM, Window: o.Minute, Settle: settle}},
 		{Limit: ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: o.TPM, Window: o.Minute, Settle: settle}},
-	}
-	if o.Reserve > 0 {
-		rules[1].Reserves = []provider.Reserve{{For: job.Paid, Percent: o.Reserve}}
 	}
 	if o.Enforcer == simprovider.Azure {
 		// The network takes as long for a short window as for a long one: it gets
@@ -59,9 +82,6 @@ func (o options) rules() []provider.Rule {
 		rules = append(rules, provider.Rule{Limit: ledger.Limit{
 			Key: "rpm-sixth", Unit: ledger.Requests, Amount: o.RPM / 6, Window: sixth, Guard: sixth / 20, Settle: settle,
 		}})
-	}
-	if o.InFlight > 0 {
-		rules = append(rules, provider.Rule{Limit: o.inFlightLimit()})
 	}
 	return rules
 }
@@ -78,10 +98,15 @@ func (o options) guard() time.Duration {
 }
 
 func (o options) plan() (*provider.Plan, error) {
-	return provider.NewPlan(provider.PlanConfig{Rules: o.rules(), Models: []string{model}})
+	return provider.NewPlan(provider.PlanConfig{Rules: o.rules(), Models: []string{o.model()}})
 }
 
-// estimate is what a job is going to be charged, exactly.
-func (s size) estimate() job.Estimate {
-	return job.Estimate{Input: s.input, Output: s.cap, Declared: true, Method: "exact"}
+// estimate is what a job is going to be charged, exactly: its one message may cost
+// something by itself.
+func (o options) estimate(s size) job.Estimate {
+	input := s.input
+	if o.Provider != "" {
+		input += o.profile().Admission.PerMessage
+	}
+	return job.Estimate{Input: input, Output: s.cap, Declared: true, Method: "exact"}
 }

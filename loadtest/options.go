@@ -23,6 +23,7 @@ type options struct {
 	Ledger      string
 	Enforcer    simprovider.Rule
 	Settle      simprovider.Settle
+	Provider    string // whose accounting is imitated; "" for Enforcer and Settle
 	RPM, TPM    int64
 	InFlight    int64 // 0 for no limit
 	Minute      time.Duration
@@ -60,6 +61,7 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.StringVar(&o.Ledger, "ledger", "auto", "`address` of the shared ledger, redis://host:port; auto starts a redis-server")
 	f.StringVar((*string)(&o.Enforcer), "enforcer", "sliding", "how the provider enforces: bucket, fixed, sliding, azure")
 	f.StringVar((*string)(&o.Settle), "settle", "final", "what becomes of the provider's charge: final, actual, produced")
+	f.StringVar(&o.Provider, "provider", "", "`whose` own accounting and words the provider has, instead of -enforcer and -settle: openai, azure, anthropic, bedrock, groq; -tpm is then what it limits by the minute, input tokens at anthropic")
 	f.Int64Var(&o.TPM, "tpm", 200_000, "tokens per minute")
 	f.Int64Var(&o.RPM, "rpm", 500, "requests per minute")
 	f.Int64Var(&o.InFlight, "inflight", 0, "limit of calls in flight, which only paceline keeps; 0 for none")
@@ -89,6 +91,8 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 		return nil, fmt.Errorf("%w: unexpected %q", errUsage, f.Arg(0))
 	case o.Compare && given["strategy"]:
 		return nil, fmt.Errorf("%w: -compare runs every strategy; leave -strategy out", errUsage)
+	case o.Provider != "" && (given["enforcer"] || given["settle"]):
+		return nil, fmt.Errorf("%w: -provider has its own rules; leave -enforcer and -settle out", errUsage)
 	case (o.HTML != "" || o.SVG != "") && !o.Compare:
 		return nil, fmt.Errorf("%w: -html and -svg are of a comparison: they want -compare", errUsage)
 	case o.Compare && o.HTML == "":
@@ -174,6 +178,8 @@ func (o options) filled(weights bool) (options, error) {
 		return bad("-dispatchers must be from 1 to %d, not %d", maxDispatchers, o.Dispatchers)
 	case !slices.Contains([]simprovider.Rule{simprovider.Bucket, simprovider.Fixed, simprovider.Sliding, simprovider.Azure}, o.Enforcer):
 		return bad("-enforcer: there is no %q", o.Enforcer)
+	case o.Provider != "" && o.imitation() == nil:
+		return bad("-provider: there is no %q", o.Provider)
 	case !slices.Contains([]simprovider.Settle{simprovider.Final, simprovider.Actual, simprovider.Produced}, o.Settle):
 		return bad("-settle: there is no %q", o.Settle)
 	case o.RPM < 6 || o.RPM > maxLimit:

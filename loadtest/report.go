@@ -19,8 +19,9 @@ type report struct {
 		RPM int64 `json:"rpm"`
 		TPM int64 `json:"tpm"`
 	} `json:"limit"`
-	Enforcer simprovider.Rule   `json:"enforcer"`
-	Settle   simprovider.Settle `json:"settle"`
+	Imitates string             `json:"imitates,omitempty"`
+	Enforcer simprovider.Rule   `json:"enforcer,omitempty"`
+	Settle   simprovider.Settle `json:"settle,omitempty"`
 	Seed     uint64             `json:"seed"`
 	Provider providerReport     `json:"provider"`
 	Classes  []groupReport      `json:"classes"`
@@ -58,8 +59,9 @@ type providerReport struct {
 	Accepted            int64   `json:"accepted"`
 	Refused             int64   `json:"refused"`
 	TokensCharged       int64   `json:"tokens_charged"`
-	Utilisation         float64 `json:"utilisation"`          // of the token limit
+	Utilisation         float64 `json:"utilisation"`          // of the token limit, or of Binding
 	RequestsUtilisation float64 `json:"requests_utilisation"` // of the request limit
+	Binding             string  `json:"binding,omitempty"`    // the limit that was used most, of a provider's own
 }
 
 // groupReport is about the jobs of a class or a tenant. It counts a job in exactly

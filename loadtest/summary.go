@@ -51,6 +51,11 @@ func (o options) report(sc scenario, ob observed) *report {
 		about:      sc.about,
 		overTime:   seriesOf(o, sc, ob.histories),
 	}
+	if o.Provider != "" {
+		b := pool.Binding()
+		r.Imitates, r.Enforcer, r.Settle = o.Provider, "", ""
+		r.Provider.Binding, r.Provider.Utilisation = b.Name, b.Utilisation
+	}
 	r.Limit.RPM, r.Limit.TPM = o.RPM, o.TPM
 	r.Ledger.RoundTripsPerJobServed = share(ob.roundTrips, pool.Accepted)
 	if l := ob.line; l != nil {

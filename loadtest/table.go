@@ -8,8 +8,12 @@ import (
 
 // print writes the report for people.
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "%s with %s: %d processes × %d dispatchers, %d TPM and %d RPM per %gs (%s, %s), %gs, seed %d\n\n",
-		r.Scenario, r.Strategy, r.Procs, r.Dispatchers, r.Limit.TPM, r.Limit.RPM, r.MinuteS, r.Enforcer, r.Settle, r.DurationS, r.Seed)
+	rules := fmt.Sprintf("%s, %s", r.Enforcer, r.Settle)
+	if r.Imitates != "" {
+		rules = "as " + r.Imitates
+	}
+	fmt.Fprintf(w, "%s with %s: %d processes × %d dispatchers, %d TPM and %d RPM per %gs (%s), %gs, seed %d\n\n",
+		r.Scenario, r.Strategy, r.Procs, r.Dispatchers, r.Limit.TPM, r.Limit.RPM, r.MinuteS, rules, r.DurationS, r.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
 	line("provider\taccepted %d, refused %d, %d tokens charged", r.Provider.Accepted, r.Provider.Refused, r.Provider.TokensCharged)

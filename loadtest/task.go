@@ -67,10 +67,9 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	case resp.StatusCode == http.StatusTooManyRequests:
 		t.record.Refused = append(t.record.Refused, t.worker.since(time.Now()))
 		t.record.Granted = 0 // it waits again
-		after, _ := strconv.Atoi(resp.Header.Get("Retry-After-Ms"))
 		return nil, job.Usage{}, &job.RetryError{
 			Err:   fmt.Errorf("loadtest: refused: %.300s", body),
-			After: time.Duration(after) * time.Millisecond,
+			After: t.worker.setup.Options.profile().Refusal(resp.StatusCode, resp.Header, body).After,
 		}
 	case resp.StatusCode != http.StatusOK:
 		return nil, job.Usage{}, fmt.Errorf("loadtest: status %d: %.300s", resp.StatusCode, body)
@@ -104,7 +103,7 @@ var filler = bytes.Repeat([]byte("tok "), maxSize)
 func (t *task) body() []byte {
 	prompt := filler[:4*t.size.input]
 	b := make([]byte, 0, len(prompt)+128)
-	b = append(b, `{"model":"`+model+`","max_tokens":`...)
+	b = append(b, `{"model":"`+t.worker.setup.Options.model()+`","max_tokens":`...)
 	b = strconv.AppendInt(b, t.size.cap, 10)
 	b = append(b, `,"messages":[{"role":"user","content":"`...)
 	b = append(b, prompt...)

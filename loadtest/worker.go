@@ -176,7 +176,7 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 // offer submits a job, and tells what becomes of it.
 func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 	w.box.add(t.record)
-	spec := job.Spec{Tenant: t.record.Tenant, Model: model, Priority: t.record.Class, Estimate: t.size.estimate(), Request: t}
+	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size), Request: t}
 	results, err := s.Submit(ctx, spec, t.call)
 	if err != nil {
 		w.end(t, err)

@@ -118,6 +118,10 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 			}
 		}
 		l.Own = r.Each&EachTenant != 0 || len(r.Tenants) == 1
+		if l.Own {
+			// It is a budget of our own, which goes by what is billed.
+			l.Settle, l.Counts = ledger.SettleActual, ledger.Counts{}
+		}
 		if !l.Own && l.MaxCharge == 0 && (l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens || l.Unit == ledger.OutputTokens) {
 			l.MaxCharge = max(l.Amount*int64(share)/100, 1)
 		}
@@ -241,13 +245,15 @@ func charges(kind *planned, e job.Estimate) []ledger.Charge {
 			return max(min(e.Output, l.Largest()-beside), 1)
 		}
 		out[i] = ledger.Charge{Limit: l, Amount: 1, Overdraw: kind.overdraw[i]}
-		switch l.Unit {
+		// What the provider counts in the end is reserved, even if it asks for less at
+		// first: it corrects that before we hear of it.
+		switch input := l.Counts.InputOf(e.Input, 0, 0); l.Unit {
 		case ledger.Tokens:
-			out[i].Amount = e.Input + output(e.Input)
+			out[i].Amount = input + l.Counts.OutputOf(output(input))
 		case ledger.InputTokens:
-			out[i].Amount = e.Input
+			out[i].Amount = input
 		case ledger.OutputTokens:
-			out[i].Amount = output(0)
+			out[i].Amount = l.Counts.OutputOf(output(0))
 		}
 	}
 	return out

@@ -230,3 +230,19 @@ func TestReserves(t *testing.T) {
 		}
 	}
 }
+
+// What a limit counts is reserved, and a tenant's own budget goes by what is billed.
+func TestCountedTokens(t *testing.T) {
+	burns := tokens("tpm", 100_000)
+	burns.Counts = ledger.Counts{Input: 100, CacheWrite: 100, Output: 500}
+	burns.Settle = ledger.SettleFinal
+	p := plan(t, provider.PlanConfig{Rules: []provider.Rule{{Limit: burns, Each: provider.EachTenant}}})
+	if own := p.Limits("m", "acme", job.Free)[0]; !own.Own || own.Counts != (ledger.Counts{}) || own.Settle != ledger.SettleActual {
+		t.Errorf("%+v", own)
+	}
+	p = plan(t, provider.PlanConfig{Rules: []provider.Rule{{Limit: burns}}})
+	charges, err := p.Charges(&job.Spec{Model: "m"}, job.Estimate{Input: 100, Output: 50, Declared: true})
+	if err != nil || charges[0].Amount != 350 {
+		t.Errorf("%+v, %v, want 350", charges, err)
+	}
+}

@@ -34,9 +34,10 @@ type Metrics struct {
 
 	queueWait        *prometheus.HistogramVec // class, tenant
 	drift            prometheus.Histogram
-	tenantRejections *prometheus.CounterVec   // tenant
-	requests         *prometheus.CounterVec   // class, outcome
-	tokens           *prometheus.CounterVec   // direction
+	tenantRejections *prometheus.CounterVec // tenant
+	requests         *prometheus.CounterVec // class, outcome
+	tokens           *prometheus.CounterVec // direction
+	charged          prometheus.Counter
 	shed             *prometheus.CounterVec   // reason
 	ledgerCalls      *prometheus.HistogramVec // op
 	ledgerErrors     *prometheus.CounterVec   // op
@@ -72,7 +73,11 @@ func New(cfg Config) *Metrics {
 		tenantRejections: counter("llm_tenant_rejections_total", "Jobs shed, by tenant.", "tenant"),
 		requests:         counter("paceline_requests_total", "Jobs that ended, by class and outcome: ok, error or shed.", "class", "outcome"),
 		tokens:           counter("paceline_tokens_total", "Tokens used, as the provider reported them.", "direction"),
-		shed:             counter("paceline_shed_total", "Jobs shed, by reason.", "reason"),
+		charged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "paceline_quota_tokens_total",
+			Help: "Tokens that calls counted against the provider's limits in the end, by its rules.",
+		}),
+		shed: counter("paceline_shed_total", "Jobs shed, by reason.", "reason"),
 		ledgerCalls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "paceline_ledger_call_seconds",
 			Help:    "Duration of the calls of a ledger that may block.",
@@ -96,7 +101,7 @@ func (m *Metrics) ProviderRefused(status int) {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.queueWait, m.drift, m.tenantRejections, m.requests, m.tokens, m.shed, m.ledgerCalls, m.ledgerErrors, m.refusals,
+		m.queueWait, m.drift, m.tenantRejections, m.requests, m.tokens, m.charged, m.shed, m.ledgerCalls, m.ledgerErrors, m.refusals,
 	}
 }
 

@@ -82,6 +82,7 @@ func TestDispatcher(t *testing.T) {
 			`paceline_requests_total{class="free",outcome="shed"}`:             1,
 			`paceline_tokens_total{direction="input"}`:                         400,
 			`paceline_tokens_total{direction="output"}`:                        50,
+			`paceline_quota_tokens_total`:                                      1000,
 			`llm_estimate_drift_tokens_bucket{le="-256"}`:                      0,
 			`llm_estimate_drift_tokens_bucket{le="-64"}`:                       1, // 100 − 300
 			`llm_estimate_drift_tokens_bucket{le="256"}`:                       1,

@@ -1,7 +1,24 @@
-// Package transport carries calls over HTTP. It holds what every server over a
-// dispatcher needs: a refusal as an HTTP answer.
+// Package transport carries calls over HTTP. It has the way into a dispatcher for
+// clients that exist, and a refusal as an HTTP answer for servers.
+//
+//	t, err := transport.New(transport.Config{Dispatcher: d, Profile: profile})
+//	client := openai.NewClient(option.WithMiddleware(t.Middleware))
+//	other := &http.Client{Transport: t}
 //
 // # How it works
+//
+// A [Transport] takes each call that costs tokens, knows it by its URL, reads its
+// body and submits it. When its turn and its budget have come it is sent as it was.
+// The head of the answer goes to the caller at once; the body is read along with the
+// caller, and when that ends, or is closed, the call is settled with the usage that
+// the answer told. An answer that was cut, or told none, leaves what was reserved.
+// Whose call it is, is said by [WithCaller], by headers that are taken off, or by the
+// Config.
+//
+// A refusal that may be tried again goes back to its place in the queue. What is left
+// in the end is the provider's own answer, with x-should-retry: false, so that SDKs
+// do not try once more what has been tried as often as it may; a call that the
+// dispatcher refuses gets an answer in OpenAI's form.
 //
 // [Refusal] turns an error of the dispatcher, the estimator or a plan into an
 // [Error], which renders itself in the shape of OpenAI's API, as an RFC 9457
@@ -20,9 +37,12 @@
 //
 // # Concurrency
 //
-// An Error is a value that rendering does not change.
+// A Transport is safe for concurrent use. An Error is a value that rendering does
+// not change.
 //
 // # Failure
 //
-// Writing to a client that is gone is not reported: there is nobody to tell.
+// A body that is never closed keeps its call running until its context ends, as with
+// every http.Client. Writing to a client that is gone is not reported: there is nobody
+// to tell.
 package transport

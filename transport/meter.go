@@ -51,5 +51,7 @@ func (m *meter) usage() job.Usage {
 	if !a.UsageKnown || !a.Usage.Exact {
 		return job.Usage{}
 	}
-	return job.Used(a.Usage.Input, a.Usage.Output)
+	u := job.Used(a.Usage.Input, a.Usage.Output)
+	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
+	return u
 }

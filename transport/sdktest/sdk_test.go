@@ -1,14 +1,14 @@
-package transport_test
+// Package sdktest_test runs unmodified SDKs over a Transport. It is a package of its own
+// because they take minutes to build with the race detector.
+package sdktest_test
 
 import (
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,103 +19,14 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	goopenai "github.com/sashabaranov/go-openai"
 
-	"github.com/paceline-go/paceline/dispatcher"
-	"github.com/paceline-go/paceline/estimator"
 	"github.com/paceline-go/paceline/internal/simprovider"
+	"github.com/paceline-go/paceline/internal/transporttest"
 	"github.com/paceline-go/paceline/job"
-	"github.com/paceline-go/paceline/ledger"
-	"github.com/paceline-go/paceline/provider"
 	"github.com/paceline-go/paceline/transport"
 )
 
-// rig is a strict provider, and a Transport in front of it.
-type rig struct {
-	*testing.T
-	*transport.Transport
-	url    string
-	limits []*ledger.Limit
-	ledger *ledger.Memory
-	calls  atomic.Int64
-	seen   atomic.Pointer[http.Header] // of the last call
-}
-
-func newRig(t *testing.T, profile string, sim simprovider.Config, cfg transport.Config) *rig {
-	t.Helper()
-	sim.Minute, sim.Seed = time.Second, 1
-	server, err := simprovider.New(sim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{T: t, ledger: ledger.NewMemory()}
-	count := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.calls.Add(1)
-		h := req.Header.Clone()
-		r.seen.Store(&h)
-		server.ServeHTTP(w, req)
-	})
-	srv := httptest.NewServer(count)
-	t.Cleanup(srv.Close)
-	r.url = srv.URL
-	plan, err := provider.NewPlan(provider.PlanConfig{Rules: []provider.Rule{
-		{Limit: ledger.Limit{Key: "rpm", Unit: ledger.Requests, Amount: 10_000, Window: time.Minute, Settle: ledger.SettleActual}},
-		{Limit: ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 1_000_000, Window: time.Minute, Settle: ledger.SettleActual}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.limits = plan.Limits("any", "", job.Free)
-	est, err := estimator.New(estimator.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := dispatcher.New(dispatcher.Config{Ledger: r.ledger, Plan: plan, Estimator: est})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := make(chan error, 1)
-	go func() { ran <- d.Run(context.Background()) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := d.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := <-ran; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	cfg.Dispatcher = d
-	if cfg.Profile, err = provider.ProfileNamed(profile); err != nil {
-		t.Fatal(err)
-	}
-	if r.Transport, err = transport.New(cfg); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func openAISim() simprovider.Config {
-	return simprovider.Config{RPM: simprovider.Unlimited, TPM: simprovider.Unlimited}
-}
-
-// used is what the ledger holds in the end: requests and tokens.
-func (r *rig) used(requests, tokens int64) {
-	r.Helper()
-	var got []ledger.Balance
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		var err error
-		if got, err = r.ledger.Snapshot(r.Context(), r.limits); err != nil {
-			r.Fatal(err)
-		}
-		if got[0].Used == requests && got[1].Used == tokens {
-			return
-		}
-	}
-	r.Errorf("%d requests and %d tokens used, want %d and %d", got[0].Used, got[1].Used, requests, tokens)
-}
-
-func (r *rig) openAI(opts ...option.RequestOption) openai.Client {
-	all := append([]option.RequestOption{option.WithBaseURL(r.url + "/v1"), option.WithAPIKey("k"), option.WithMiddleware(r.Middleware)}, opts...)
+func openAI(r *transporttest.Rig, opts ...option.RequestOption) openai.Client {
+	all := append([]option.RequestOption{option.WithBaseURL(r.URL + "/v1"), option.WithAPIKey("k"), option.WithMiddleware(r.Transport.Middleware)}, opts...)
 	return openai.NewClient(all...)
 }
 
@@ -128,14 +39,14 @@ func ask(text string) openai.ChatCompletionNewParams {
 
 func TestOpenAIGo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "openai", openAISim(), transport.Config{})
-	client := r.openAI()
+	r := transporttest.New(t, "openai", transporttest.OpenAI(), transport.Config{})
+	client := openAI(r)
 	answer, err := client.Chat.Completions.New(r.Context(), ask("echo: one two"))
 	if err != nil || answer.Choices[0].Message.Content != "one two" {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	total := answer.Usage.TotalTokens
-	r.used(1, total)
+	r.Used(1, total)
 
 	params := ask("echo: one two three")
 	params.StreamOptions = openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}
@@ -151,7 +62,7 @@ func TestOpenAIGo(t *testing.T) {
 	if stream.Err() != nil || text.String() != "one two three" {
 		t.Fatalf("%q, %v", text.String(), stream.Err())
 	}
-	r.used(2, total)
+	r.Used(2, total)
 
 	embedded, err := client.Embeddings.New(r.Context(), openai.EmbeddingNewParams{
 		Model: "text-embedding-3-small", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a", "bb"}},
@@ -160,7 +71,7 @@ func TestOpenAIGo(t *testing.T) {
 		t.Fatalf("%+v, %v", embedded, err)
 	}
 	total += embedded.Usage.TotalTokens
-	r.used(3, total)
+	r.Used(3, total)
 
 	made, err := client.Responses.New(r.Context(), responses.ResponseNewParams{
 		Model: "gpt-4o-mini", MaxOutputTokens: openai.Int(20),
@@ -170,47 +81,23 @@ func TestOpenAIGo(t *testing.T) {
 		t.Fatalf("%v, %v", made, err)
 	}
 	total += made.Usage.TotalTokens
-	r.used(4, total)
+	r.Used(4, total)
 
 	if _, err := client.Models.List(r.Context()); err != nil { // costs nothing
 		t.Fatal(err)
 	}
-	r.used(4, total)
-}
-
-// A caller that goes away in mid-stream has used what was reserved.
-func TestAbortGainsNothing(t *testing.T) {
-	t.Parallel()
-	sim := openAISim()
-	sim.OutputPerMinute = 20
-	r := newRig(t, "openai", sim, transport.Config{})
-	client := r.openAI()
-	ctx, cancel := context.WithCancel(r.Context())
-	stream := client.Chat.Completions.NewStreaming(ctx, ask("words please"))
-	if !stream.Next() {
-		t.Fatal(stream.Err())
-	}
-	before, err := r.ledger.Snapshot(r.Context(), r.limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	_ = stream.Close()
-	r.used(1, before[1].Used)
-	if before[1].Used < 40 {
-		t.Errorf("%d tokens reserved", before[1].Used)
-	}
+	r.Used(4, total)
 }
 
 // A refusal is tried again by the dispatcher and not by the SDK, and what is left of
 // it is the provider's own answer.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	sim := openAISim()
+	sim := transporttest.OpenAI()
 	sim.RPM = 1
 	sim.Imitate = simprovider.KindGroq // a refused call counts nothing
-	r := newRig(t, "groq", sim, transport.Config{})
-	client := r.openAI()
+	r := transporttest.New(t, "groq", sim, transport.Config{})
+	client := openAI(r)
 	params := ask("echo: x")
 	params.Model = "openai/gpt-oss-120b"
 	for range 2 { // the second is refused at first
@@ -218,15 +105,15 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := r.calls.Load(); n != 3 {
+	if n := r.Calls(); n != 3 {
 		t.Errorf("%d calls, want a third for what was refused", n)
 	}
 	params.Model = "nobody"
-	before := r.calls.Load()
+	before := r.Calls()
 	_, err := client.Chat.Completions.New(r.Context(), params)
 	apiErr, ok := errors.AsType[*openai.Error](err)
-	if !ok || apiErr.StatusCode != http.StatusNotFound || r.calls.Load() != before+1 {
-		t.Errorf("%v after %d calls", err, r.calls.Load()-before)
+	if !ok || apiErr.StatusCode != http.StatusNotFound || r.Calls() != before+1 {
+		t.Errorf("%v after %d calls", err, r.Calls()-before)
 	}
 }
 
@@ -234,13 +121,13 @@ func TestRefusals(t *testing.T) {
 // provider does not hear of it.
 func TestCaller(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "openai", openAISim(), transport.Config{Tenant: "config", Priority: job.Background})
-	client := r.openAI(option.WithHeader(transport.HeaderTenant, "acme"), option.WithHeader(transport.HeaderTier, "paid"))
+	r := transporttest.New(t, "openai", transporttest.OpenAI(), transport.Config{Tenant: "config", Priority: job.Background})
+	client := openAI(r, option.WithHeader(transport.HeaderTenant, "acme"), option.WithHeader(transport.HeaderTier, "paid"))
 	ctx := transport.WithCaller(r.Context(), transport.Caller{Tenant: "context", Deadline: time.Now().Add(time.Minute)})
 	if _, err := client.Chat.Completions.New(ctx, ask("echo: x")); err != nil {
 		t.Fatal(err)
 	}
-	for name := range *r.seen.Load() {
+	for name := range r.Seen() {
 		if name == transport.HeaderTenant || name == transport.HeaderTier {
 			t.Errorf("%s was sent", name)
 		}
@@ -258,9 +145,9 @@ func TestCaller(t *testing.T) {
 
 func TestGoOpenAI(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "openai", openAISim(), transport.Config{})
+	r := transporttest.New(t, "openai", transporttest.OpenAI(), transport.Config{})
 	cfg := goopenai.DefaultConfig("k")
-	cfg.BaseURL, cfg.HTTPClient = r.url+"/v1", &http.Client{Transport: r}
+	cfg.BaseURL, cfg.HTTPClient = r.URL+"/v1", &http.Client{Transport: r.Transport}
 	client := goopenai.NewClientWithConfig(cfg)
 	req := goopenai.ChatCompletionRequest{
 		Model: "gpt-4o-mini", MaxCompletionTokens: 40,
@@ -273,7 +160,7 @@ func TestGoOpenAI(t *testing.T) {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	total := int64(answer.Usage.TotalTokens)
-	r.used(1, total)
+	r.Used(1, total)
 	req.Tools = nil
 	req.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 	stream, err := client.CreateChatCompletionStream(r.Context(), req)
@@ -300,14 +187,14 @@ func TestGoOpenAI(t *testing.T) {
 	if text.String() != "one two" {
 		t.Errorf("%q", text.String())
 	}
-	r.used(2, total)
+	r.Used(2, total)
 }
 
 func TestAnthropic(t *testing.T) {
 	t.Parallel()
 	sim := simprovider.Config{RPM: simprovider.Unlimited, TPM: simprovider.Unlimited, OTPM: simprovider.Unlimited, Imitate: simprovider.KindAnthropic}
-	r := newRig(t, "anthropic", sim, transport.Config{})
-	client := anthropic.NewClient(anthropicoption.WithBaseURL(r.url), anthropicoption.WithAPIKey("k"), anthropicoption.WithHTTPClient(&http.Client{Transport: r}))
+	r := transporttest.New(t, "anthropic", sim, transport.Config{})
+	client := anthropic.NewClient(anthropicoption.WithBaseURL(r.URL), anthropicoption.WithAPIKey("k"), anthropicoption.WithHTTPClient(&http.Client{Transport: r.Transport}))
 	params := anthropic.MessageNewParams{
 		Model: "claude-sonnet-4-5", MaxTokens: 40,
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("echo: one two"))},
@@ -317,7 +204,7 @@ func TestAnthropic(t *testing.T) {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	total := answer.Usage.InputTokens + answer.Usage.OutputTokens
-	r.used(1, total)
+	r.Used(1, total)
 	stream := client.Messages.NewStreaming(r.Context(), params)
 	var whole anthropic.Message
 	for stream.Next() {
@@ -328,14 +215,14 @@ func TestAnthropic(t *testing.T) {
 	if stream.Err() != nil || whole.Content[0].Text != "one two" {
 		t.Fatalf("%+v, %v", whole, stream.Err())
 	}
-	r.used(2, total+whole.Usage.InputTokens+whole.Usage.OutputTokens)
+	r.Used(2, total+whole.Usage.InputTokens+whole.Usage.OutputTokens)
 }
 
 // Fifty at once, some of which go away.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "openai", openAISim(), transport.Config{})
-	client := r.openAI()
+	r := transporttest.New(t, "openai", transporttest.OpenAI(), transport.Config{})
+	client := openAI(r)
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -354,7 +241,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := r.calls.Load(); n != 50 {
+	if n := r.Calls(); n != 50 {
 		t.Errorf("%d calls", n)
 	}
 }
