@@ -89,7 +89,11 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 		return nil, err
 	}
 	metrics.Watch(d.Stats)
-	up := newUpstream(base, key, cfg.workers, metrics.ProviderRefused, log)
+	profile, err := provider.ProfileNamed("generic") // it reads what any OpenAI-compatible server sends
+	if err != nil {
+		return nil, err
+	}
+	up := newUpstream(base, key, profile, cfg.workers, metrics.ProviderRefused, log)
 	a.closers = append(a.closers, func() error { up.client.CloseIdleConnections(); return nil })
 	a.server = &server{
 		dispatcher: d, upstream: up, responses: responses,

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
 	"github.com/paceline-go/paceline/transport"
 )
 
@@ -64,24 +62,22 @@ func (u *upstream) refusal(x *exchange, c *call) error {
 		return x.failure(broken(err))
 	}
 	theirs := parseError(body)
-	after, told := retryAfter(x.Header, time.Now())
-	e := explain(x.StatusCode, theirs)
-	e.answer.Wait = after
+	r := u.profile.Refusal(x.StatusCode, x.Header, body)
+	e := explain(x.StatusCode, r.Class, theirs)
+	e.answer.Wait = r.After
 	if e.answer.Status >= 500 {
 		u.complain("the provider refused a call", "status", x.StatusCode, "code", theirs.Code, "model", c.spec.Model,
 			"attempt", c.attempts, "provider_request", x.Header.Get("X-Request-Id"))
 	}
 	switch {
-	case e.answer.NoRetry:
-	case x.Header.Get("X-Should-Retry") == "false":
-		e.answer.NoRetry = true
-	case x.StatusCode == http.StatusTooManyRequests || x.StatusCode >= 500:
-		if told {
-			after += rand.N(after/4 + time.Millisecond)
-		} else {
-			after = backoff(c.attempts)
+	case r.Retryable:
+		after := backoff(c.attempts)
+		if r.From != provider.FromNowhere {
+			after = r.After + rand.N(r.After/4+time.Millisecond)
 		}
 		return &job.RetryError{Err: e, After: after}
+	case e.answer.NoRetry || r.Class != provider.ClientError:
+		e.answer.NoRetry = true
 	case theirs.Message != "" && len(body) <= maxRefusal:
 		e.verbatim = body
 	}
@@ -89,22 +85,24 @@ func (u *upstream) refusal(x *exchange, c *call) error {
 }
 
 // explain says what callers are told of a refusal.
-func explain(status int, theirs theirError) *providerError {
+func explain(status int, class provider.Class, theirs theirError) *providerError {
 	switch {
-	case theirs.Code == "insufficient_quota" || theirs.Type == "insufficient_quota":
-		e := failed(http.StatusBadGateway, "account", "The provider refuses the server's account.", nil)
-		e.answer.NoRetry = true
+	case class == provider.QuotaExhausted:
+		return failed(http.StatusBadGateway, "account", "The provider refuses the server's account.", nil)
+	case class == provider.TooLarge:
+		e := failed(http.StatusRequestEntityTooLarge, "too_large", "The request is larger than the provider's limit. Shorten the prompt or lower max_tokens.", nil)
+		e.answer.Type = transport.InvalidRequest
 		return e
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		// Told as a 401, it would be taken for the caller's own key.
 		e := failed(http.StatusBadGateway, "key", "The provider refuses the server's key.", nil)
 		e.answer.NoRetry = true
 		return e
-	case status == http.StatusTooManyRequests:
+	case class == provider.RateLimited || class == provider.Acceleration:
 		e := failed(http.StatusServiceUnavailable, "rate_limited", "The upstream provider's rate limit is reached. Please retry later.", nil)
 		e.answer.Type = transport.Overloaded
 		return e
-	case status == http.StatusServiceUnavailable || status == 529:
+	case class == provider.Overloaded:
 		e := failed(http.StatusServiceUnavailable, "overloaded", "The upstream provider is overloaded. Please retry later.", nil)
 		e.answer.Type = transport.Overloaded
 		return e
@@ -136,27 +134,6 @@ func parseError(body []byte) theirError {
 		return s
 	}
 	return theirError{text("message"), text("type"), text("param"), text("code")}
-}
-
-// maxHint bounds what a provider may ask for.
-const maxHint = 24 * time.Hour
-
-// retryAfter reads how long the provider asks to wait: retry-after-ms, or
-// Retry-After in seconds or as a date.
-func retryAfter(h http.Header, now time.Time) (wait time.Duration, told bool) {
-	for _, v := range []struct {
-		name string
-		unit time.Duration
-	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
-		text := strings.TrimSpace(h.Get(v.name))
-		if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 {
-			return time.Duration(math.Min(n*float64(v.unit), float64(maxHint))), true
-		}
-	}
-	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		return min(max(at.Sub(now), 0), maxHint), true
-	}
-	return 0, false
 }
 
 // backoff is the wait after an attempt that failed without a hint.

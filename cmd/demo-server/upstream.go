@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
 )
 
 const (
@@ -33,19 +34,21 @@ type upstream struct {
 	// timeout is how long an answer that is not streamed may take, and a streamed
 	// one until its first event; idle is how long a stream may be silent.
 	timeout, idle time.Duration
+	// profile reads what it refuses.
+	profile *provider.Profile
 	// refused is told the status of every answer that is not a success.
 	refused func(status int)
 	log     *slog.Logger
 	logged  atomic.Int64 // when a failure was last logged
 }
 
-func newUpstream(base, key string, connections int, refused func(int), log *slog.Logger) *upstream {
+func newUpstream(base, key string, profile *provider.Profile, connections int, refused func(int), log *slog.Logger) *upstream {
 	base = strings.TrimRight(base, "/")
 	if _, rest, _ := strings.Cut(base, "://"); !strings.Contains(rest, "/") {
 		base += "/v1"
 	}
 	return &upstream{
-		base: base, key: key, timeout: callTimeout, idle: idleTimeout, refused: refused, log: log,
+		base: base, key: key, timeout: callTimeout, idle: idleTimeout, profile: profile, refused: refused, log: log,
 		client: &http.Client{
 			Transport: &http.Transport{
 				Proxy:               http.ProxyFromEnvironment,
