@@ -65,7 +65,7 @@ func TestBody(t *testing.T) {
 			MaxTokens int64 `json:"max_tokens"`
 			Messages  []struct{ Content string }
 		}
-		if err := json.Unmarshal((&task{size: s}).body(), &body); err != nil {
+		if err := json.Unmarshal(s.body(usualModel), &body); err != nil {
 			t.Fatal(err)
 		}
 		if len(body.Messages) != 1 || int64(len(body.Messages[0].Content)) != 4*s.input || body.MaxTokens != s.cap {

@@ -44,7 +44,7 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	ctx := httptrace.WithClientTrace(t.worker.calls, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(int64(time.Since(told))) },
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.worker.setup.Provider+"/v1/chat/completions", bytes.NewReader(t.body()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.worker.setup.Provider+"/v1/chat/completions", bytes.NewReader(t.size.body(t.worker.setup.Options.model())))
 	if err != nil {
 		return nil, job.Usage{Known: job.NotSent}, err
 	}
@@ -100,11 +100,12 @@ func (t *task) usage(body []byte) (any, job.Usage, error) {
 // filler is the text of every prompt: four characters are a token.
 var filler = bytes.Repeat([]byte("tok "), maxSize)
 
-func (t *task) body() []byte {
-	prompt := filler[:4*t.size.input]
+// body is the request for a job of that size.
+func (s size) body(model string) []byte {
+	prompt := filler[:4*s.input]
 	b := make([]byte, 0, len(prompt)+128)
-	b = append(b, `{"model":"`+t.worker.setup.Options.model()+`","max_tokens":`...)
-	b = strconv.AppendInt(b, t.size.cap, 10)
+	b = append(b, `{"model":"`+model+`","max_tokens":`...)
+	b = strconv.AppendInt(b, s.cap, 10)
 	b = append(b, `,"messages":[{"role":"user","content":"`...)
 	b = append(b, prompt...)
 	return append(b, `"}]}`...)
