@@ -32,10 +32,13 @@ func (d *Dispatcher) execute(t *task) {
 	r.Value, r.Usage, r.Err = t.f(ctx)
 }
 
-// begin refuses an attempt that nobody wants any more by the time its grant comes:
-// the grant goes back.
+// begin refuses an attempt that nobody wants any more by the time its grant comes,
+// or whose grant is stale: the grant goes back.
 func (d *Dispatcher) begin(ctx context.Context, t *task) error {
 	if ctx.Err() == nil {
+		if d.stale(t) {
+			return errStale
+		}
 		return nil
 	}
 	if t.ctx.Err() != nil || d.base.Err() == nil {
@@ -46,6 +49,31 @@ func (d *Dispatcher) begin(ctx context.Context, t *task) error {
 	d.unlock()
 	d.observeShed(t, shed)
 	return shed
+}
+
+// errStale sends a job back for another grant.
+var errStale = &job.RetryError{Err: errors.New("dispatcher: the process stood still between the grant and the call")}
+
+// stale reports that the process stood still for longer than the guard since it asked
+// for the grant: the provider would count the call when the ledger does not any more.
+// It says so once for each attempt, which a slow network must not keep from being
+// made, and a ledger in the process itself has not been away.
+func (d *Dispatcher) stale(t *task) bool {
+	age := d.now() - t.asked
+	if d.direct || t.renewed || d.closing.Load() || age < time.Millisecond {
+		return false
+	}
+	for _, c := range t.charges {
+		if c.Limit.Unit == ledger.InFlight {
+			continue
+		}
+		if guard := c.Limit.Shape(d.guardTime()).Guard; age.Microseconds() > guard {
+			t.renewed = true
+			t.attempt-- // the next one counts
+			return true
+		}
+	}
+	return false
 }
 
 // runContext is the caller's context, which also ends when the dispatcher gives
@@ -132,6 +160,9 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 		if d.direct {
 			d.came(&u)
 		}
+	}
+	if !errors.Is(r.Err, errStale) {
+		t.renewed = false
 	}
 	again = retryable && d.retry(t, after)
 	if again {

@@ -226,6 +226,45 @@ func TestStalledAtTheHead(t *testing.T) {
 	})
 }
 
+// A grant that is older than the guard when the call could begin goes back, for the
+// provider would count the call later than the ledger does. That happens once for
+// each attempt: a slow network keeps no job from being sent.
+func TestStaleGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 6000, Window: 6 * time.Second} // its guard is 100 ms
+		a := newAudit(t, ledger.NewMemory())
+		d := open(t, dispatcher.Config{Ledger: a, Plan: fixed{l}})
+		for _, slow := range []struct {
+			took time.Duration
+			asks int
+		}{{90 * time.Millisecond, 1}, {110 * time.Millisecond, 2}} {
+			asks := 0
+			a.before(func(_ context.Context, op string) error {
+				if op == "reserve" {
+					asks++
+					time.Sleep(slow.took)
+				}
+				return nil
+			})
+			ran := 0
+			if _, err := dispatcher.Do(t.Context(), d, spec("t", job.Paid, 100), func(context.Context) (any, job.Usage, error) {
+				ran++
+				return nil, job.Used(100, 0), nil
+			}); err != nil {
+				t.Error(err)
+			}
+			r := <-must(t, d, spec("t", job.Paid, 100), used(100)).Result()
+			if r.Err != nil || r.Attempts != 1 || ran != 1 || asks != 2*slow.asks {
+				t.Errorf("a grant of %v: %v after %d attempts; Do ran %d times; %d reservations", slow.took, r.Err, r.Attempts, ran, asks)
+			}
+		}
+		time.Sleep(time.Second)
+		if used := balance(t, a.inner, l); used != 400 {
+			t.Errorf("%d tokens used, want those of the four calls", used)
+		}
+	})
+}
+
 // A process whose workers are all busy does not stand in others' way.
 func TestBusyAtTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

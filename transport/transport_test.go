@@ -27,6 +27,15 @@ func post(ctx context.Context, r *transporttest.Rig, rt http.RoundTripper, body 
 	return (&http.Client{Transport: rt}).Do(req)
 }
 
+// refused posts what must not be answered, and returns why.
+func refused(r *transporttest.Rig, body string) error {
+	resp, err := post(r.Context(), r, r.Transport, body)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
 // A caller that goes away in mid-stream has used what was reserved.
 func TestAbortGainsNothing(t *testing.T) {
 	t.Parallel()
@@ -39,7 +48,7 @@ func TestAbortGainsNothing(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(r.Context())
 		before := r.Tokens()
-		resp, err := post(ctx, r, r.Transport, chatBody)
+		resp, err := post(ctx, r, r.Transport, chatBody) //nolint:bodyclose // leave does
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +147,7 @@ func TestBroken(t *testing.T) {
 		calls++
 		return nil, &net.OpError{Op: "read", Err: errors.New("reset")}
 	})})
-	if _, err = post(r.Context(), r, r.Transport, chatBody); err == nil || calls != 1 {
+	if err := refused(r, chatBody); err == nil || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 	if r.Tokens() < 40 {
@@ -149,7 +158,7 @@ func TestBroken(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	t.Parallel()
 	r := transporttest.New(t, "openai", transporttest.OpenAI(), transport.Config{MaxBody: 200})
-	if _, err := post(r.Context(), r, r.Transport, strings.Repeat("x", 201)); !errors.Is(err, transport.ErrBodyTooLong) {
+	if err := refused(r, strings.Repeat("x", 201)); !errors.Is(err, transport.ErrBodyTooLong) {
 		t.Errorf("%v, want ErrBodyTooLong", err)
 	}
 	resp, err := post(r.Context(), r, r.Transport, `{"model":`)
