@@ -34,10 +34,18 @@ type budget struct {
 	// soonest is a time before which no lease ends.
 	soonest int64
 
-	// The limit and the guard of the last call, and their shape.
-	limit *Limit
-	guard time.Duration
-	shape Shape
+	// The limit and the guard of the last call, and their shape; amount is how much of
+	// the limit is in use.
+	limit  *Limit
+	guard  time.Duration
+	shape  Shape
+	amount int64
+
+	// charged is the sum of all that was ever charged.
+	charged int64
+	notes   *notes // nil: the provider has said nothing
+	// opens is when the limit opens to the process that asks, or 0: it is open.
+	opens int64
 
 	// What the batch with this number may still take of the window and of the
 	// bucket, behind the demand that its denied requests hold; and the bucket as
@@ -62,8 +70,12 @@ func newBudget(l *Limit) *budget {
 
 // adopt makes the limit, as it is now, the one to go by.
 func (b *budget) adopt(l *Limit, guard time.Duration) {
-	if b.limit != l || b.guard != guard {
-		b.limit, b.guard, b.shape = l, guard, l.Shape(guard)
+	if b.limit == l && b.guard == guard {
+		return
+	}
+	b.limit, b.guard, b.shape, b.amount = l, guard, l.Shape(guard), b.notes.scaled(l.Amount)
+	if s := &b.shape; s.Ticks > 0 {
+		s.Quot, s.Rest = b.amount/s.Ticks, b.amount%s.Ticks
 	}
 }
 
@@ -71,13 +83,13 @@ func (b *budget) adopt(l *Limit, guard time.Duration) {
 func (b *budget) advance(now int64) {
 	if b.window == nil {
 		b.expire(now)
-		b.free, b.spare = b.limit.Amount-int64(len(b.leases)), plenty
+		b.free, b.spare = b.amount-int64(len(b.leases)), plenty
 		return
 	}
 	s := &b.shape
 	b.window.advance(now, s)
-	b.now = b.bucket.advance(now, b.limit.Amount, s)
-	b.free, b.spare = b.limit.Amount-b.window.used, plenty
+	b.now = b.bucket.advance(now, b.amount, s)
+	b.free, b.spare = b.amount-b.window.used, plenty
 	if s.Burst > 0 {
 		b.spare = b.now.level
 	}
@@ -102,7 +114,7 @@ func (b *budget) fits(amount int64) bool { return b.fitsIn(amount, b.free, b.spa
 
 // fitsIn is fits when only so much of the window and the bucket may be taken.
 func (b *budget) fitsIn(amount, free, spare int64) bool {
-	return amount <= free && (amount <= spare || b.shape.Burst <= spare)
+	return b.opens == 0 && amount <= free && (amount <= spare || b.shape.Burst <= spare)
 }
 
 // wait returns the microseconds until amount fits; 0 means now.
@@ -119,12 +131,12 @@ func (b *budget) waitIn(amount, free, spare, now int64) int64 {
 		}
 		return max(first-now, 1)
 	}
-	var t int64
+	t := max(b.opens-now, 0)
 	if short := amount - free; short > 0 {
-		t = b.window.freed(short)*b.shape.Slot - now
+		t = max(t, b.window.freed(short)*b.shape.Slot-now)
 	}
 	if short := min(amount, b.shape.Burst) - spare; short > 0 {
-		t = max(t, b.now.refill(short, b.limit.Amount, &b.shape)-(now-b.now.at))
+		t = max(t, b.now.refill(short, b.amount, &b.shape)-(now-b.now.at))
 	}
 	return t
 }
@@ -147,6 +159,7 @@ func (b *budget) take(id ID, amount, now int64) int64 {
 	slot := leaves(now, s.Guard, s)
 	if amount > 0 {
 		b.window.add(slot, amount)
+		b.charged += amount
 		b.now = b.now.take(amount, now, s)
 		b.bucket = b.now
 		if s.Burst > 0 {
@@ -178,11 +191,13 @@ func (b *budget) settle(id ID, p part, f Final, at, counted, now int64) {
 			slot = min(slot, leaves(at, counted, s))
 		}
 		b.window.add(slot, f.Admitted)
+		b.charged += f.Admitted - p.amount
 		b.now = b.now.take(f.Admitted-p.amount, now, s)
 		b.bucket = b.now
 	}
 	if f.Late > 0 {
 		b.window.add(leaves(now, 0, s), f.Late)
+		b.charged += f.Late
 		b.now = b.now.take(f.Late, now, s)
 		b.bucket = b.now
 	}
@@ -192,7 +207,7 @@ func (b *budget) settle(id ID, p part, f Final, at, counted, now int64) {
 func (b *budget) balance(l *Limit, guard time.Duration, now int64) Balance {
 	b.adopt(l, guard)
 	b.advance(now)
-	return Balance{Limit: l, Used: l.Amount - b.free, Available: min(b.free, b.spare)}
+	return Balance{Limit: l, Used: b.amount - b.free, Available: min(b.free, b.spare), Margin: b.notes.inUse()}
 }
 
 // forgettable says that a new budget would be the same: nothing is reserved or
@@ -202,5 +217,5 @@ func (b *budget) forgettable(now int64) bool {
 	if b.window == nil {
 		return b.open == 0 && len(b.leases) == 0
 	}
-	return b.open == 0 && b.window.used == 0 && b.spare >= b.shape.Burst
+	return b.open == 0 && b.window.used == 0 && b.spare >= b.shape.Burst && b.known(now) == nil
 }

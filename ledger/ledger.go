@@ -150,6 +150,8 @@ type Balance struct {
 	// Available is what could be taken at once: the least of what the window and
 	// the pacing bucket have left. It is negative after overuse.
 	Available int64
+	// Margin is how much of the amount is in use, of FullMargin: see Feedback.
+	Margin int64
 }
 
 // Snapshotter reads balances, for metrics and headers. It changes nothing.

@@ -155,7 +155,9 @@ func (m *Memory) reserve(r *Request, now int64) Decision {
 	var budgets [MaxCharges]*budget
 	fits := true
 	for i, c := range r.Charges {
-		budgets[i] = m.budget(c.Limit, now)
+		b := m.budget(c.Limit, now)
+		b.opens = b.notes.opening(r.Place.Process, true, now)
+		budgets[i] = b
 		fits = fits && (c.Overdraw || budgets[i].fits(c.Amount))
 	}
 	if r.Place.Process != "" && (!fits || len(m.line.order) > 0) {
@@ -327,6 +329,7 @@ func (m *Memory) Snapshot(_ context.Context, limits []*Limit) ([]Balance, error)
 		if b == nil {
 			b = newBudget(l)
 		}
+		b.known(now)
 		out[i] = b.balance(l, m.guard, now)
 	}
 	return out, nil
@@ -354,7 +357,9 @@ func (m *Memory) visit(b *budget, l *Limit, now int64) {
 		m.touched = append(m.touched, b)
 	}
 	m.touch(b, now)
+	b.known(now)
 	b.adopt(l, m.guard)
+	b.opens = 0
 	b.advance(now)
 }
 

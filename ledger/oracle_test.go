@@ -195,7 +195,7 @@ func (o *oracle) renew(l ledger.Lease, now int64) {
 
 func (o *oracle) balance(l *ledger.Limit, now int64) ledger.Balance {
 	used := o.used(l, now)
-	b := ledger.Balance{Limit: l, Used: used, Available: l.Amount - used}
+	b := ledger.Balance{Limit: l, Used: used, Available: l.Amount - used, Margin: ledger.FullMargin}
 	if s := l.Shape(0); s.Burst > 0 {
 		level := o.parts(l, now)
 		whole := level / s.Ticks

@@ -37,7 +37,7 @@ func (v *view) hold(amount int64, sure bool) {
 // that is needed.
 func (v view) floor(amount int64) (w view, cut bool) {
 	b := v.budget
-	free := b.free - max(b.limit.Amount-amount, v.sure)
+	free := b.free - max(b.amount-amount, v.sure)
 	spare := b.spare - max(b.shape.Burst-min(amount, b.shape.Burst), v.sureSpare)
 	cut = v.free < free || b.window != nil && b.shape.Burst > 0 && v.spare < spare
 	w.budget, w.free, w.spare = b, max(v.free, free), max(v.spare, spare)
@@ -47,10 +47,10 @@ func (v view) floor(amount int64) (w view, cut bool) {
 // back is how long the limit takes at most to gain an amount again: a window gives
 // it back when it has passed, and a lease that nobody renews has ended by then.
 func (b *budget) back(amount int64) float64 {
-	if b.window == nil || b.shape.Burst == 0 || b.limit.Amount == 0 {
+	if b.window == nil || b.shape.Burst == 0 || b.amount == 0 {
 		return float64(b.limit.Window.Microseconds())
 	}
-	return float64(amount) * float64(b.shape.Ticks) / float64(b.limit.Amount) * float64(b.shape.Tick)
+	return float64(amount) * float64(b.shape.Ticks) / float64(b.amount) * float64(b.shape.Tick)
 }
 
 // cover sets aside what a ticket in front needs of the limits in views. One that
@@ -237,6 +237,7 @@ func (m *Memory) tell(now int64) {
 	walked, next := m.walked[:0], m.next[:0]
 	claim := func(t *ticket) {
 		walked = append(walked, t)
+		m.hears(t, now)
 		if _, behind := t.cover(views, now); !behind {
 			next = append(next, t)
 		}
@@ -255,11 +256,19 @@ func (m *Memory) tell(now int64) {
 	m.walked, m.next = walked, next
 	for _, t := range next {
 		if t.due > now+tellSooner {
+			m.hears(t, now)
 			m.say(t, now+m.judge(t, first, now), now)
 		}
 	}
 	for _, t := range next {
 		m.watched(t, now)
+	}
+}
+
+// hears has the limits as closed as they are to the ticket's process.
+func (m *Memory) hears(t *ticket, now int64) {
+	for _, b := range m.touched {
+		b.opens = b.notes.opening(t.key.process, false, now)
 	}
 }
 

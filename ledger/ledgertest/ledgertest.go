@@ -21,11 +21,12 @@ import (
 	"github.com/paceline-go/paceline/ledger"
 )
 
-// Ledger is what the suite drives: a ledger with its line, leases and balances.
+// Ledger is what the suite drives: a ledger with its line, leases, balances and feedback.
 type Ledger interface {
 	ledger.Line
 	ledger.Renewer
 	ledger.Snapshotter
+	ledger.Feedback
 }
 
 // Config says how to get at the ledger under test.
@@ -87,6 +88,7 @@ func Run(t *testing.T, cfg Config) {
 		{"14 the hint in line is exact", lineHints},
 		{"14 the next one is told", lineTold},
 		{"14 who is told and does not come", lineLate},
+		{"15 what the provider says", heard},
 		{"many at once", manyAtOnce},
 		{"bad calls", badCalls},
 	}

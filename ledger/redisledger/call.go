@@ -191,6 +191,18 @@ func (c *call) settlement(s *ledger.Settlement) {
 	}
 }
 
+// observation appends an observation as observe.lua reads it.
+func (c *call) observation(o *ledger.Observation) {
+	flag := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	c.add(c.limit(o.Limit), o.Limit.Amount, o.Amount, max(o.Used, -1), flag(o.Bucket), o.Ago.Microseconds(),
+		flag(o.Refused), o.Close.Microseconds(), int64(o.Slower))
+}
+
 var errReply = errors.New("redisledger: the script's reply is not of this version")
 
 func (c *call) run(ctx context.Context, script *redis.Script) ([]int64, error) {

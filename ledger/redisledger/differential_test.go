@@ -91,14 +91,16 @@ func pairLimits() []*ledger.Limit {
 
 func (p *pair) step() {
 	p.Helper()
-	switch n := p.rng.IntN(20); {
+	switch n := p.rng.IntN(21); {
 	case n < 8:
 		p.reserve()
 	case n < 13:
 		p.settle()
 	case n < 14:
 		p.renew()
-	case n < 16:
+	case n < 15:
+		p.observe()
+	case n < 17:
 		p.change()
 	default:
 		pause := p.pause()
@@ -273,6 +275,35 @@ func (p *pair) renew() {
 	p.same(fmt.Sprintf("renew %+v", ls), func(l ledgertest.Ledger) (any, error) {
 		return nil, l.Renew(p.Context(), ls)
 	})
+}
+
+// observe says things about limits that were charged just now, for the same reason as
+// in change.
+func (p *pair) observe() {
+	p.Helper()
+	var batch []ledger.Observation
+	for _, i := range p.rng.Perm(8)[:1+p.rng.IntN(3)] {
+		l := p.limits[i]
+		if l.Amount == 0 || time.Since(p.charged[l.Key]) > keeps {
+			continue
+		}
+		o := ledger.Observation{Limit: l, Used: -1, Bucket: p.rng.IntN(2) == 0, Ago: p.pause()}
+		if p.rng.IntN(2) == 0 {
+			o.Used = p.rng.Int64N(l.Amount/8 + 1)
+		}
+		switch p.rng.IntN(8) {
+		case 0:
+			o.Amount = 1 + p.rng.Int64N(l.Amount)
+		case 1:
+			o.Refused = true
+		case 2:
+			o.Refused, o.Close = true, p.pause()
+		case 3:
+			o.Slower = p.rng.IntN(50)
+		}
+		batch = append(batch, o)
+	}
+	p.same(fmt.Sprintf("observe %+v", batch), func(l ledgertest.Ledger) (any, error) { return l.Observe(p.Context(), batch) })
 }
 
 // now is the limit as it is defined now.

@@ -654,6 +654,13 @@ local function say(t, at)
   end
 end
 
+-- hears has the limits as closed as they are to a ticket's process.
+local function hears(t)
+  for i = 1, count do
+    limits[i].opens = opening(limits[i], t.process, false)
+  end
+end
+
 -- needs says whether a ticket needs one of the limits in views.
 local function needs(t, views)
   for i = 1, #t.demand, 3 do
@@ -706,6 +713,7 @@ local function tell()
     local walked, next = {}, {}
     local function claim(t)
       walked[#walked + 1] = t
+      hears(t)
       local _, behind = cover(t, all)
       if not behind then
         next[#next + 1] = t
@@ -725,6 +733,7 @@ local function tell()
     end
     for _, t in ipairs(next) do
       if t.due > now + SOONER then
+        hears(t)
         say(t, now + judge(t, first, all))
       end
     end

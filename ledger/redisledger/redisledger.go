@@ -33,13 +33,15 @@ var (
 	withdrawLua string
 	//go:embed inspect.lua
 	inspectLua string
+	//go:embed observe.lua
+	observeLua string
 
 	production = compile(windowLua)
 )
 
 // scripts are constants: a server keeps every text that it is ever sent.
 type scripts struct {
-	reserve, settle, renew, snapshot, withdraw, inspect *redis.Script
+	reserve, settle, renew, snapshot, withdraw, inspect, observe *redis.Script
 }
 
 func compile(window string) *scripts {
@@ -49,6 +51,7 @@ func compile(window string) *scripts {
 		settle:   redis.NewScript(window + line + settleLua),
 		withdraw: redis.NewScript(window + line + withdrawLua),
 		inspect:  redis.NewScript(window + line + inspectLua),
+		observe:  redis.NewScript(window + line + observeLua),
 		renew:    redis.NewScript(window + renewLua),
 		snapshot: redis.NewScript(window + snapshotLua),
 	}
@@ -256,13 +259,38 @@ func (l *Ledger) Snapshot(ctx context.Context, limits []*ledger.Limit) ([]ledger
 	if err != nil {
 		return nil, err
 	}
-	if len(reply) != 2*len(c.limits) {
+	if len(reply) != 3*len(c.limits) {
 		return nil, errReply
 	}
 	out := make([]ledger.Balance, len(limits))
 	for i, lim := range limits {
-		n := 2 * (at[i] - 1)
-		out[i] = ledger.Balance{Limit: lim, Used: reply[n], Available: reply[n+1]}
+		n := 3 * (at[i] - 1)
+		out[i] = ledger.Balance{Limit: lim, Used: reply[n], Available: reply[n+1], Margin: reply[n+2]}
+	}
+	return out, nil
+}
+
+// Observe implements ledger.Feedback in one round trip per 1024 observations.
+func (l *Ledger) Observe(ctx context.Context, batch []ledger.Observation) ([]ledger.Standing, error) {
+	if err := ledger.CheckObservations(batch); err != nil {
+		return nil, err
+	}
+	out := make([]ledger.Standing, 0, len(batch))
+	for part := range slices.Chunk(batch, maxBatch) {
+		c := l.newCall(0, time.Duration(l.guard.Load()))
+		for i := range part {
+			c.observation(&part[i])
+		}
+		reply, err := c.run(ctx, l.scripts.observe)
+		if err != nil {
+			return nil, err
+		}
+		if len(reply) != 4*len(part) {
+			return nil, errReply
+		}
+		for r := range slices.Chunk(reply, 4) {
+			out = append(out, ledger.Standing{Amount: r[0], Margin: r[1], Used: r[2], Others: r[3]})
+		}
 	}
 	return out, nil
 }

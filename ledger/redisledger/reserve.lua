@@ -19,7 +19,7 @@ local records, stamp = {}, pack(now)
 local function all_fit()
   for i = 1, count do
     local w = limits[i]
-    if w.total > w.free or w.total > w.spare or w.lease and w.total < #ids then
+    if w.total > w.free or w.total > w.spare or w.lease and w.total < #ids or w.notes and w.notes.shut + w.notes.span > now then
       return false
     end
   end
@@ -83,6 +83,16 @@ local function deny(charges)
   return binding, longest
 end
 
+-- ask has the limits of a request as closed as they are to its process.
+local function ask(charges, place)
+  for j = 1, #charges, 4 do
+    local w = limits[math.abs(charges[j])]
+    if w.notes then
+      w.opens = opening(w, place ~= 0 and unpack_msg(place)[1] or '', true)
+    end
+  end
+end
+
 -- enter has the line know of the call, once it matters.
 local entered
 local function enter()
@@ -114,6 +124,7 @@ local function one_by_one()
     else
       local charges, place = unpack_msg(packed), args[places + r]
       local go, limit, longest
+      ask(charges, place)
       if place ~= 0 and (entered and entered.state().count > 0 or not all(charges)) then
         go, limit, longest = enter().queue(place, charges)
       else
@@ -153,11 +164,11 @@ for i = 1, count do
     w.dirty = true
     if not w.lease then
       w.add[leaves(now, w.guard, w)] = w.taken
-      w.used = w.used + w.taken
+      w.used, w.charged = w.used + w.taken, w.charged + w.taken
       w.level = w.level - (w.burst > 0 and w.taken or 0)
     end
-    write(w)
   end
+  write(w)
 end
 store(open, 'HSET', records)
 if entered then

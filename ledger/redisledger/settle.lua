@@ -40,11 +40,13 @@ local function settle(w, amount, guard, admitted, late, at, counted)
       to = leaves(at, counted, w)
     end
     move(w, slot, amount, to, admitted)
+    w.charged = w.charged + admitted - amount
     pay(w, admitted - amount)
   end
   if late > 0 then
     local to = leaves(now, 0, w)
     move(w, to, 0, to, late)
+    w.charged = w.charged + late
     pay(w, late)
   end
 end

@@ -83,3 +83,10 @@ func (v virtual) Inspect(ctx context.Context) (ledger.LineState, error) {
 	}
 	return v.Ledger.Inspect(ctx)
 }
+
+func (v virtual) Observe(ctx context.Context, batch []ledger.Observation) ([]ledger.Standing, error) {
+	if err := v.tick(ctx); err != nil {
+		return nil, err
+	}
+	return v.Ledger.Observe(ctx, batch)
+}

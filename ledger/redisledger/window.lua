@@ -18,9 +18,68 @@ local args, pos = unpack_msg(ARGV[1]), 1
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
 
--- The field of a window's hash that has the window's own numbers; the other fields
--- are slots.
-local STATE = 's'
+-- The fields of a window's hash that have the window's own numbers, and what was heard
+-- of the provider; the others are slots.
+local STATE, NOTES = 's', 'n'
+local FULL_MARGIN, NOTES_FOR, ASKED_MOST = 1000, 3600000000, 64
+
+-- parse_notes reads the notes that still count.
+local function parse_notes(packed)
+  if not packed then
+    return nil
+  end
+  local n = {}
+  n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt = unpack_msg(packed)
+  return n
+end
+
+-- scale leaves as much of a limit in use as its margin says.
+local function scale(w)
+  local n = w.notes
+  if not n then
+    return
+  end
+  w.amount = div(w.amount, FULL_MARGIN) * n.margin + div(fmod(w.amount, FULL_MARGIN) * n.margin, FULL_MARGIN)
+  w.quot, w.rest = div(w.amount, w.ticks), fmod(w.amount, w.ticks)
+end
+
+local function turn_of(i)
+  if i == 0 then
+    return 0
+  elseif i == 1 or i >= ASKED_MOST then
+    return ASKED_MOST
+  end
+  local turn, n, bit = 0, i - 1, ASKED_MOST / 2
+  while bit >= 1 do
+    turn = turn + fmod(n, 2) * bit
+    n, bit = div(n, 2), bit / 2
+  end
+  return turn
+end
+
+-- opening is when a limit opens to a process, or 0 if it is open. A process that asks
+-- for the first time while it is closed gets its turn, if it really asks.
+local function opening(w, process, asks)
+  local n = w.notes
+  if not n or n.shut + n.span <= now then
+    return 0
+  end
+  local i
+  for j, p in ipairs(n.asked) do
+    if p == process then
+      i = j - 1
+    end
+  end
+  if not i then
+    i = #n.asked
+    if asks and i < ASKED_MOST then
+      n.asked[i + 1] = process
+      w.noted = true
+    end
+  end
+  local at = n.shut + div(n.span * turn_of(i), ASKED_MOST)
+  return at > now and at or 0
+end
 
 -- read_limit reads a limit's arguments and its state.
 local function read_limit(key)
@@ -34,11 +93,12 @@ local function read_limit(key)
     w.count = redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf')
     return w
   end
-  local state = redis.call('HGET', key, STATE)
-  if state then
-    w.at, w.level, w.rem, w.used, w.gone = unpack_msg(state)
+  local state = redis.call('HMGET', key, STATE, NOTES)
+  if state[1] then
+    w.at, w.level, w.rem, w.used, w.gone, w.charged = unpack_msg(state[1])
     now = max(now, w.at)
   end
+  w.notes = parse_notes(state[2])
   return w
 end
 
@@ -85,16 +145,21 @@ end
 -- advance brings a limit to now, and works out what a batch may take: free of the
 -- window, spare of the bucket.
 local function advance(w)
-  w.spare = huge
+  w.spare, w.opens = huge, 0
   if w.lease then
     w.free = w.amount - w.count
     return
   end
+  local n = w.notes
+  if n and now > max(n.at + NOTES_FOR, n.shut + n.span) then
+    w.notes, w.forgot = nil, true
+  end
+  scale(w)
   if w.at then
     leave(w)
     refill(w)
   else
-    w.at, w.level, w.rem, w.used, w.gone = now, w.burst, 0, 0, div(now, w.slot)
+    w.at, w.level, w.rem, w.used, w.gone, w.charged = now, w.burst, 0, 0, div(now, w.slot), 0
   end
   w.free = w.amount - w.used
   if w.burst > 0 then
@@ -112,7 +177,7 @@ local function freed(w, short)
     w.slots = {}
     local h = w.reset and {} or redis.call('HGETALL', w.key)
     for i = 1, #h, 2 do
-      if h[i] ~= STATE then
+      if h[i] ~= STATE and h[i] ~= NOTES then
         w.slots[tonumber(h[i])] = h[i + 1]
       end
     end
@@ -137,9 +202,9 @@ local function wait(w, amount, free, spare)
     local ends = redis.call('ZRANGEBYSCORE', w.key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     return max(min(tonumber(ends or huge), now + w.window) - now, 1)
   end
-  local t = 0
+  local t = max(w.opens - now, 0)
   if amount > free then
-    t = freed(w, amount - free) * w.slot - now
+    t = max(t, freed(w, amount - free) * w.slot - now)
   end
   local short = min(amount, w.burst) - spare
   if short > 0 then
@@ -152,13 +217,13 @@ end
 -- fits says whether an amount may be taken of what is left. One above the burst needs a
 -- full bucket.
 local function fits(w, amount, free, spare)
-  return amount <= free and (amount <= spare or w.burst <= spare)
+  return w.opens == 0 and amount <= free and (amount <= spare or w.burst <= spare)
 end
 
 -- write stores what changed, for as long as it matters: until the last charge or
 -- lease is over and the bucket is full.
 local function write(w)
-  if not w.dirty then
+  if not (w.dirty or w.noted) then
     return
   end
   if w.lease then
@@ -170,12 +235,21 @@ local function write(w)
     redis.call('PEXPIRE', w.key, max(div(w.window, 500) + 1000, redis.call('PTTL', w.key)))
     return
   end
+  local n = w.notes
   if w.reset then
     redis.call('DEL', w.key)
-  elseif w.left then
+    w.noted = n
+  elseif w.forgot then
+    redis.call('HDEL', w.key, NOTES)
+  end
+  if not w.reset and w.left then
     redis.call('HDEL', w.key, unpack(w.left))
   end
-  redis.call('HSET', w.key, STATE, pack(w.at, w.level, w.rem, w.used, w.gone))
+  redis.call('HSET', w.key, STATE, pack(w.at, w.level, w.rem, w.used, w.gone, w.charged))
+  if w.noted then
+    redis.call('HSET', w.key, NOTES,
+      pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt))
+  end
   for slot, amount in pairs(w.add) do
     if amount ~= 0 then
       redis.call('HINCRBY', w.key, slot, amount)
@@ -185,6 +259,9 @@ local function write(w)
   local keep = w.window + div(w.window, 20) + w.slot
   if w.burst > w.level and w.amount > 0 then
     keep = max(keep, min((w.burst - w.level) / w.amount * w.ticks * w.tick, 3e12))
+  end
+  if n then
+    keep = max(keep, n.at + NOTES_FOR - now, n.shut + n.span - now)
   end
   redis.call('PEXPIRE', w.key, div(keep, 1000) + 2000)
 end

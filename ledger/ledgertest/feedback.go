@@ -1,0 +1,286 @@
+package ledgertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/paceline-go/paceline/ledger"
+)
+
+var heard = []test{
+	{name: "a refusal closes the limit to all processes", run: closes},
+	{name: "a closed limit opens to one process after the other", run: opensInTurn, exact: true},
+	{name: "an earlier end does not open it", run: staysClosed, exact: true},
+	{name: "who waits in line hears when it opens", run: lineWhileClosed, exact: true},
+	{name: "what others use is charged once", run: othersOnce},
+	{name: "calls on the way are not taken for others", run: onTheWay, exact: true},
+	{name: "others who use a bucket all the time are found", run: othersOfBucket, exact: true},
+	{name: "what remains never raises", run: neverRaises},
+	{name: "a refusal lowers the margin once", run: lowers, exact: true},
+	{name: "a refusal by a limit of unknown size tells it", run: tellsSize, exact: true},
+	{name: "quiet time raises the margin", run: raises, exact: true},
+	{name: "growth that was too quick takes off a part", run: slower},
+	{name: "an amount is told to all processes", run: tellsAmount},
+	{name: "after an hour nothing is known", run: forgets, exact: true},
+	{name: "bad observations change nothing", run: badObservations},
+}
+
+func (h *harness) observe(o ledger.Observation) ledger.Standing {
+	h.Helper()
+	s, err := h.Observe(h.Context(), []ledger.Observation{o})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s[0]
+}
+
+// from asks as a process, without a ticket.
+func (h *harness) from(process string, charges ...ledger.Charge) ledger.Decision {
+	h.Helper()
+	p := ledger.Place{Process: process, Lane: "l", Tenant: "t", Class: 1, Weight: 1, Cost: 1}
+	return h.decide(ledger.Request{ID: h.id(), Charges: charges, Place: p})[0]
+}
+
+func closes(h *harness) {
+	tpm := tokens("tpm", 100)
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Close: 10 * time.Second})
+	d := h.deny(of(tpm, 1))
+	if d.Wait < 9*time.Second || d.Wait > 13*time.Second {
+		h.Fatalf("wait %v", d.Wait)
+	}
+	ds, err := h.process().Reserve(h.Context(), []ledger.Request{{ID: h.id(), Charges: []ledger.Charge{of(tpm, 1)}}})
+	if err != nil || ds[0].Outcome != ledger.Denied {
+		h.Fatalf("%+v, %v", ds, err)
+	}
+	h.grant(of(tokens("other", 100), 1))
+}
+
+func opensInTurn(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 10 * time.Second})
+	names := []string{"a", "b", "c", "d"}
+	for range 2 {
+		for i, want := range []time.Duration{10_000, 12_500, 11_250, 10_625} {
+			if d := h.from(names[i], of(tpm, 1)); d.Outcome != ledger.Denied || d.Wait != want*time.Millisecond {
+				h.Fatalf("process %s: %+v, want %v", names[i], d, want*time.Millisecond)
+			}
+		}
+	}
+	h.sleep(10 * time.Second)
+	h.want(h.from("a", of(tpm, 1)), ledger.Granted)
+	h.want(h.from("b", of(tpm, 1)), ledger.Denied)
+	h.want(h.from("c", of(tpm, 1)), ledger.Denied)
+	h.sleep(625 * time.Millisecond)
+	h.want(h.from("d", of(tpm, 1)), ledger.Granted)
+	h.want(h.from("c", of(tpm, 1)), ledger.Denied)
+	h.sleep(1875 * time.Millisecond)
+	h.want(h.from("b", of(tpm, 1)), ledger.Granted)
+	h.want(h.from("e", of(tpm, 1)), ledger.Granted)
+}
+
+func staysClosed(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 10 * time.Second})
+	h.sleep(time.Second)
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: time.Second})
+	if d := h.deny(of(tpm, 1)); d.Wait != 9*time.Second {
+		h.Fatalf("wait %v", d.Wait)
+	}
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 20 * time.Second})
+	if d := h.deny(of(tpm, 1)); d.Wait != 20*time.Second {
+		h.Fatalf("wait %v", d.Wait)
+	}
+}
+
+func lineWhileClosed(h *harness) {
+	f := newFleet(h)
+	tpm := tokens("tpm", 100)
+	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: time.Second})
+	a, b := f.job("p", 1, "t", of(tpm, 50)), f.job("q", 5, "t", of(tpm, 50))
+	if d := a.denied(); d.Wait != time.Second {
+		h.Fatalf("wait %v", d.Wait)
+	}
+	if d := b.denied(); d.Wait != 1250*time.Millisecond {
+		h.Fatalf("wait %v", d.Wait)
+	}
+	h.sleep(time.Second)
+	a.granted()
+	b.denied()
+	h.sleep(250 * time.Millisecond)
+	b.granted()
+}
+
+func othersOnce(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 100))
+	for i, others := range []int64{300, 0} {
+		if s := h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: 400}); s.Others != others || s.Used != 400 {
+			h.Fatalf("observation %d: %+v", i, s)
+		}
+	}
+	h.used(tpm, 400)
+	h.deny(of(tpm, 601))
+	h.grant(of(tpm, 600))
+}
+
+func onTheWay(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 100))
+	h.sleep(500 * time.Millisecond) // within the guard
+	h.grant(of(tpm, 100))
+	// It is the answer to the first call; the second may or may not be in it.
+	for _, used := range []int64{100, 200} {
+		if s := h.observe(ledger.Observation{Limit: tpm, Used: used, Ago: 500 * time.Millisecond}); s.Others != 0 {
+			h.Fatalf("%+v", s)
+		}
+	}
+	// A call that was made long after it is not in it.
+	h.sleep(3 * time.Second)
+	h.grant(of(tpm, 300))
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: 400, Ago: 3500 * time.Millisecond}); s.Others < 140 || s.Others > 200 {
+		h.Fatalf("%+v, want 200 less what may have left in 3.5 s", s)
+	}
+	// One as old as this says nothing any more.
+	h.sleep(10 * time.Second)
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: 900, Ago: 13 * time.Second}); s.Others != 0 {
+		h.Fatalf("%+v", s)
+	}
+}
+
+// The provider's bucket gains 100 a second, of which we take 70 and others 30: what it
+// lacks stays as it is, and only the difference shows them.
+func othersOfBucket(h *harness) {
+	tpm := with(paced("tpm", 6000), func(l *ledger.Limit) { l.Burst = 240 })
+	seen := func() int64 {
+		return h.observe(ledger.Observation{Limit: tpm, Used: 1000, Bucket: true, Ago: time.Millisecond}).Used
+	}
+	h.grant(of(tpm, 70))
+	h.sleep(time.Millisecond)
+	if s := seen(); s < 990 || s > 1000 {
+		h.Fatalf("%d in use, want what the bucket lacks", s)
+	}
+	for range 30 {
+		h.sleep(time.Second)
+		h.from("p", ledger.Charge{Limit: tpm, Amount: 70, Overdraw: true})
+		h.sleep(time.Millisecond)
+		seen()
+	}
+	if b := h.balances(tpm)[0]; b.Used < 3700 || b.Used > 4050 {
+		h.Fatalf("%d in use after 30 s, want about 4000", b.Used)
+	}
+}
+
+func neverRaises(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 700))
+	for _, bucket := range []bool{false, true} {
+		h.observe(ledger.Observation{Limit: tpm, Used: 0, Bucket: bucket})
+		h.used(tpm, 700)
+	}
+	h.deny(of(tpm, 301))
+}
+
+func lowers(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.sleep(time.Second)
+	refused := ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Refused: true, Ago: 10 * time.Millisecond}
+	for i, step := range []struct{ sleep, margin int64 }{{0, 980}, {5, 980}, {10, 960}} {
+		h.sleep(time.Duration(step.sleep) * time.Millisecond)
+		if s := h.observe(refused); s.Margin != step.margin {
+			h.Fatalf("refusal %d: margin %d, want %d", i, s.Margin, step.margin)
+		}
+	}
+	h.deny(of(tpm, 961))
+	h.grant(of(tpm, 960))
+}
+
+func tellsSize(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 600))
+	h.sleep(time.Second)
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Ago: time.Millisecond}); s.Margin != 590 {
+		h.Fatalf("%+v", s)
+	}
+	h.deny(of(tpm, 1))
+}
+
+func raises(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.sleep(time.Second)
+	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Refused: true})
+	for _, step := range []struct {
+		after  time.Duration
+		margin int64
+	}{{9 * time.Minute, 980}, {61 * time.Second, 990}, {30 * time.Second, 990}, {31 * time.Second, 1000}, {10 * time.Minute, 1000}} {
+		h.sleep(step.after)
+		if s := h.observe(ledger.Observation{Limit: tpm, Used: -1}); s.Margin != step.margin {
+			h.Fatalf("after %v: margin %d, want %d", step.after, s.Margin, step.margin)
+		}
+	}
+	h.grant(of(tpm, 1000))
+}
+
+func slower(h *harness) {
+	tpm := tokens("tpm", 1000)
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Slower: 30}); s.Margin != 700 {
+		h.Fatalf("%+v", s)
+	}
+	h.deny(of(tpm, 701))
+	h.grant(of(tpm, 700))
+}
+
+func tellsAmount(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.observe(ledger.Observation{Limit: tpm, Amount: 5000, Used: -1})
+	s, err := h.process().Observe(h.Context(), []ledger.Observation{{Limit: tpm, Used: -1}})
+	if err != nil || s[0].Amount != 5000 {
+		h.Fatalf("%+v, %v", s, err)
+	}
+	h.deny(of(tpm, 1000), of(h.full("full"), 1)) // the limit stays what each call says
+	h.grant(of(tpm, 1000))
+}
+
+// full returns a limit that has been used up.
+func (h *harness) full(key string) *ledger.Limit {
+	h.Helper()
+	l := tokens(key, 1)
+	h.grant(of(l, 1))
+	return l
+}
+
+func forgets(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Slower: 50})
+	h.sleep(59 * time.Minute)
+	h.deny(of(tpm, 501))
+	h.sleep(time.Minute + time.Microsecond)
+	h.grant(of(tpm, 1000))
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1}); s.Amount != 0 || s.Margin != 1000 {
+		h.Fatalf("%+v", s)
+	}
+}
+
+func badObservations(h *harness) {
+	tpm := tokens("tpm", 100)
+	h.grant(of(tpm, 10))
+	check := h.unchanged(tpm)
+	good := ledger.Observation{Limit: tpm, Used: 50, Close: time.Hour}
+	for i, bad := range [][]ledger.Observation{
+		{good, {}},
+		{good, good},
+		{good, {Limit: inFlight("f", 1, 0)}},
+		{good, {Limit: tokens("", 1)}},
+		{good, {Limit: tokens("t", 1), Amount: -1}},
+		{good, {Limit: tokens("t", 1), Used: ledger.MaxAmount + 1}},
+		{good, {Limit: tokens("t", 1), Ago: -1}},
+		{good, {Limit: tokens("t", 1), Close: -1}},
+		{good, {Limit: tokens("t", 1), Close: 1000 * time.Hour}},
+		{good, {Limit: tokens("t", 1), Slower: 91}},
+	} {
+		if _, err := h.Observe(h.Context(), bad); !errors.Is(err, ledger.ErrRequest) {
+			h.Fatalf("batch %d: %v", i, err)
+		}
+	}
+	check()
+	h.grant(of(tpm, 10))
+}
