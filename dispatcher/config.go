@@ -19,6 +19,14 @@ type Plan interface {
 	Charges(s *job.Spec, e job.Estimate) ([]ledger.Charge, error)
 }
 
+// Changing is a Plan whose limits may become others, say when the provider tells them.
+// Jobs that wait are then charged anew.
+type Changing interface {
+	Plan
+	// Version rises with each change.
+	Version() uint64
+}
+
 // Estimator says what a job will cost. It is called on the submitter's goroutine,
 // after the bounds of the queue, and must be safe for concurrent use.
 type Estimator interface {

@@ -55,6 +55,7 @@ type Dispatcher struct {
 	// callback. It is given back by unlock.
 	mu      sync.Mutex
 	told    []told // to be told when mu is given back
+	planned uint64 // version of the plan that who waits is charged by
 	queue   *sched.Queue
 	fresh   []*task // submitted since the last round: they have no timer yet
 	timers  timers

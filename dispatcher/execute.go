@@ -52,7 +52,9 @@ func (d *Dispatcher) begin(ctx context.Context, t *task) error {
 }
 
 // errStale sends a job back for another grant.
-var errStale = &job.RetryError{Err: errors.New("dispatcher: the process stood still between the grant and the call")}
+var errStale = &job.RetryError{
+	Err: errors.New("dispatcher: the process stood still between the grant and the call"), Closed: true,
+}
 
 // stale reports that the process stood still for longer than the guard since it asked
 // for the grant: the provider would count the call when the ledger does not any more.
@@ -69,7 +71,6 @@ func (d *Dispatcher) stale(t *task) bool {
 		}
 		if guard := c.Limit.Shape(d.guardTime()).Guard; age.Microseconds() > guard {
 			t.renewed = true
-			t.attempt-- // the next one counts
 			return true
 		}
 	}
@@ -132,8 +133,8 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	}
 	d.settle(t, &u)
 
-	after, retryable := retryAfter(r.Err)
-	if !retryable && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 &&
+	retry := retryOf(r.Err)
+	if retry == nil && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 &&
 		(d.waiting.Load() == 0 || more == 0 && !(d.direct && u.frees())) {
 		// Nobody else knows of the job, and nobody waits for what it frees.
 		t.state = done
@@ -164,7 +165,7 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	if !errors.Is(r.Err, errStale) {
 		t.renewed = false
 	}
-	again = retryable && d.retry(t, after)
+	again = retry != nil && d.retry(t, retry)
 	if again {
 		t.usage = r.Usage
 	} else {
@@ -178,20 +179,21 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 	return again
 }
 
-func retryAfter(err error) (time.Duration, bool) {
+func retryOf(err error) *job.RetryError {
 	if err == nil {
-		return 0, false
+		return nil
 	}
-	var retry *job.RetryError
-	if !errors.As(err, &retry) {
-		return 0, false
-	}
-	return max(retry.After, 0), true
+	retry, _ := errors.AsType[*job.RetryError](err)
+	return retry
 }
 
 // retry sends a job back for another attempt, if it has one left and time for it.
-func (d *Dispatcher) retry(t *task, after time.Duration) bool {
-	now := d.now()
+func (d *Dispatcher) retry(t *task, retry *job.RetryError) bool {
+	now, after := d.now(), max(retry.After, 0)
+	if retry.Closed {
+		t.attempt-- // the next one counts
+		after = 0
+	}
 	if t.attempt >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil || after >= t.deadline-now {
 		return false
 	}

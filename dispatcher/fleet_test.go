@@ -312,7 +312,7 @@ func TestFleetOfMany(t *testing.T) {
 // Too much paid work does not starve the free: it waits for its ageing bound, two
 // minutes here, and takes no more than its share.
 func TestFleetStarve(t *testing.T) {
-	f := fleet{dispatchers: 4, minutes: 20, loads: []load{
+	f := fleet{dispatchers: 4, minutes: 40, loads: []load{
 		{tenant: "p", priority: job.Paid, share: 1.5},
 		{tenant: "f", priority: job.Free, share: 0.1},
 	}}

@@ -104,6 +104,9 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 			d.tell(t, d.expired(t))
 			d.leave(t)
 		}
+		if !d.asking {
+			d.replan()
+		}
 		batch, left := d.pick(now)
 		for _, t := range d.fresh {
 			if t.state == queued && t.timer == 0 {

@@ -60,7 +60,8 @@ func (d *Dispatcher) admit(t *task) *ShedError {
 	if shed != nil {
 		return shed
 	}
-	d.grouped(t)
+	g := d.group(t)
+	t.Group, t.Shared = g.name, g.shared
 	d.makeRoom(t)
 	d.rate.look(t.Arrived, false, d.queue.Len() > 0)
 	d.push(t)
@@ -101,6 +102,7 @@ func (d *Dispatcher) describe(t *task) error {
 	if err := d.estimate(t); err != nil {
 		return err
 	}
+	t.version = d.version()
 	var err error
 	if t.charges, err = d.cfg.Plan.Charges(s, t.estimate); err != nil {
 		return err
@@ -190,9 +192,9 @@ type groupKey struct {
 	class int
 }
 
-// grouped finds the job's group: those of its model that are charged to the same
-// shared limits. In most plans all jobs of a model and class are.
-func (d *Dispatcher) grouped(t *task) {
+// group finds the job's group: those of its model that are charged to the same shared
+// limits. In most plans all jobs of a model and class are.
+func (d *Dispatcher) group(t *task) group {
 	key := groupKey{t.spec.Model, t.Class}
 	g, ok := d.groups[key]
 	if !ok || !g.has(t.charges) {
@@ -208,7 +210,7 @@ func (d *Dispatcher) grouped(t *task) {
 		}
 		d.groups[key] = g
 	}
-	t.Group, t.Shared = g.name, g.shared
+	return g
 }
 
 // has reports whether the shared limits of the charges are those of the group.

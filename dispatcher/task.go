@@ -44,6 +44,7 @@ type task struct {
 	ticket    bool // stays in line when it is denied
 	attempt   int
 	renewed   bool          // a stale grant of this attempt was given back
+	version   uint64        // of the plan that it is charged by
 	ask       uint32        // number of its reservation, part of the id
 	at        time.Duration // when its timer fires
 	timer     int           // place in timers, from 1

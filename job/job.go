@@ -115,6 +115,9 @@ type RetryError struct {
 	Err error
 	// After is the least time to wait, as the provider asked; 0 for none.
 	After time.Duration
+	// Closed says that the limit that refused the call is closed until it may be tried
+	// again: the job waits for that in its place, and the attempt does not count.
+	Closed bool
 }
 
 func (e *RetryError) Error() string {
