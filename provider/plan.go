@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
@@ -35,10 +36,18 @@ type Rule struct {
 	Each    Each
 	// Reserves keep a part of the rate for urgent classes.
 	Reserves []Reserve
+	// Unknown says that nobody knows the limit's amount yet, which must be 0. Until
+	// the provider has told one of the unknown limits of a job, a few calls run at a
+	// time; after that those that it never told do not count.
+	Unknown bool
 
-	// A rule made from a reserve: the number of the rule it belongs to, from 1,
-	// and the least urgent class that it does not hold back.
+	// A rule made from a reserve: the number of the rule it belongs to, from 1, the
+	// least urgent class that it does not hold back, and its part of the amount.
 	of, class int
+	percent   int64
+	// shared says that no job may take more than a share of it, and part that it is the
+	// same rate as another limit, enforced over a shorter time.
+	shared, part bool
 }
 
 // Reserve keeps a part of a limit's rate free for the class For and those before
@@ -72,17 +81,23 @@ var (
 type Plan struct {
 	rules  []Rule
 	models map[string]bool
+	share  int64 // MaxJobShare
+
+	version atomic.Uint64 // rises when an amount changes
 
 	mu    sync.RWMutex
 	known map[planKey]*planned
 	// budgets has one Limit per key, so that the same budget is the same pointer.
 	budgets map[string]*ledger.Limit
+	// told are the amounts that replace those of the rules, by key.
+	told map[string]int64
 }
 
 // planned are the limits of one kind of job.
 type planned struct {
 	limits   []*ledger.Limit
 	overdraw []bool // which of them do not hold it back
+	rules    []int  // of which each is made
 }
 
 type planKey struct {
@@ -103,7 +118,9 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	if share < 1 || share > 100 {
 		return nil, fmt.Errorf("%w: MaxJobShare is in percent, from 1 to 100, not %d", ErrPlan, cfg.MaxJobShare)
 	}
-	p := &Plan{known: make(map[planKey]*planned), budgets: make(map[string]*ledger.Limit)}
+	p := &Plan{
+		share: int64(share), known: make(map[planKey]*planned), budgets: make(map[string]*ledger.Limit), told: make(map[string]int64),
+	}
 	for i, r := range cfg.Rules {
 		l := &r.Limit
 		if err := l.Validate(); err != nil {
@@ -122,9 +139,10 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 			// It is a budget of our own, which goes by what is billed.
 			l.Settle, l.Counts = ledger.SettleActual, ledger.Counts{}
 		}
-		if !l.Own && l.MaxCharge == 0 && (l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens || l.Unit == ledger.OutputTokens) {
-			l.MaxCharge = max(l.Amount*int64(share)/100, 1)
+		if r.Unknown && (l.Amount != 0 || l.Unit == ledger.InFlight || len(r.Reserves) > 0) {
+			return nil, fmt.Errorf("%w: rule %d: limit %.64q is Unknown: it has no Amount and no Reserves, and counts over a window", ErrPlan, i, l.Key)
 		}
+		r.shared = !l.Own && l.MaxCharge == 0 && (l.Unit == ledger.Tokens || l.Unit == ledger.InputTokens || l.Unit == ledger.OutputTokens)
 		if len(r.Reserves) > 0 && (l.Unpaced || l.Unit == ledger.InFlight) {
 			return nil, fmt.Errorf("%w: rule %d: limit %.64q has no rate of which Reserves could keep a part", ErrPlan, i, l.Key)
 		}
@@ -135,9 +153,8 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 				return nil, fmt.Errorf("%w: rule %d: a Reserve needs a valid class and 1 to 90 percent, not %d", ErrPlan, i, v.Percent)
 			}
 			rest := r
-			rest.Reserves, rest.of, rest.class = nil, of, v.For.Class()
+			rest.Reserves, rest.of, rest.class, rest.percent = nil, of, v.For.Class(), int64(100-v.Percent)
 			rest.Limit.Key = fmt.Sprintf("%s reserve=%d", l.Key, rest.class)
-			rest.Limit.Amount = max(l.Amount*int64(100-v.Percent)/100, 1)
 			p.rules = append(p.rules, rest)
 		}
 	}
@@ -180,6 +197,7 @@ func (p *Plan) planned(k planKey) *planned {
 		clear(p.known)
 		clear(p.budgets)
 	}
+	learning := false
 	for i := range p.rules {
 		r := &p.rules[i]
 		taken := slices.ContainsFunc(p.rules[:i], func(o Rule) bool { return o.Limit.Key == r.Limit.Key && o.matches(k) })
@@ -188,16 +206,112 @@ func (p *Plan) planned(k planKey) *planned {
 		}
 		used[i+1] = true
 		l := r.limit(k)
-		if b := p.budgets[l.Key]; b != nil {
-			l = b
-		} else {
-			p.budgets[l.Key] = l
+		if p.amount(r, l, k); r.Unknown && l.Amount == 0 {
+			learning = true
+			continue
 		}
-		kind.limits = append(kind.limits, l)
-		kind.overdraw = append(kind.overdraw, r.of > 0 && k.class <= r.class)
+		kind.add(p.budget(l), r.of > 0 && k.class <= r.class, i)
+	}
+	if learning && !slices.ContainsFunc(kind.rules, func(i int) bool { return p.rules[i].Unknown }) {
+		kind.add(p.budget(&ledger.Limit{Key: "unknown limits of " + strconv.Quote(k.model), Unit: ledger.InFlight, Amount: careful}), false, -1)
 	}
 	p.known[k] = kind
 	return kind
+}
+
+// careful is how many calls run at a time while no limit is known.
+const careful = 4
+
+func (kind *planned) add(l *ledger.Limit, overdraw bool, rule int) {
+	kind.limits, kind.overdraw, kind.rules = append(kind.limits, l), append(kind.overdraw, overdraw), append(kind.rules, rule)
+}
+
+// budget is the one Limit with the key of l.
+func (p *Plan) budget(l *ledger.Limit) *ledger.Limit {
+	if b := p.budgets[l.Key]; b != nil {
+		return b
+	}
+	p.budgets[l.Key] = l
+	return l
+}
+
+// amount sets what a limit made from a rule holds now.
+func (p *Plan) amount(r *Rule, l *ledger.Limit, k planKey) {
+	key := l.Key
+	if r.of > 0 {
+		key = p.rules[r.of-1].limit(k).Key
+	}
+	if told, ok := p.told[key]; ok {
+		l.Amount = told
+	}
+	if r.of > 0 {
+		l.Amount = max(l.Amount*r.percent/100, 1)
+	}
+	if len(r.Reserves) > 0 && l.Burst == 0 {
+		l.Burst = (l.Amount*(usualBurst+r.extraBurst()) + 99) / 100
+	}
+	if r.shared {
+		l.MaxCharge = max(l.Amount*p.share/100, 1)
+	}
+}
+
+// usualBurst is the size of a pacing bucket that has no other, in percent of the limit.
+const usualBurst = 4
+
+// extraBurst is by how much the bucket of a limit with reserves is larger than that of
+// the others, in percent of the limit: so much is there for urgent work also when a
+// large job of the others has just emptied theirs.
+func (r *Rule) extraBurst() int64 {
+	most := 0
+	for _, v := range r.Reserves {
+		most = max(most, v.Percent)
+	}
+	return int64(min(most, usualBurst))
+}
+
+// Adopt makes amount what the limit with that key holds from now on, for jobs that
+// wait too. It reports whether that is news.
+func (p *Plan) Adopt(key string, amount int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.budgets[key]
+	if amount <= 0 || amount > ledger.MaxAmount || p.told[key] == amount || b != nil && b.Amount == amount {
+		return false
+	}
+	p.told[key] = amount
+	clear(p.known)
+	clear(p.budgets)
+	p.version.Add(1)
+	return true
+}
+
+// Version rises when charges differ from what they were before.
+func (p *Plan) Version() uint64 { return p.version.Load() }
+
+// observed is a limit of the account that the provider's answers tell about.
+type observed struct {
+	limit *ledger.Limit
+	rule  *Rule
+}
+
+// observed returns those that jobs of that kind are charged to, also while their
+// amounts are unknown.
+func (p *Plan) observed(s *job.Spec) []observed {
+	k := planKey{s.Model, s.Tenant, s.Priority.Class()}
+	kind := p.planned(k)
+	var out []observed
+	for i, l := range kind.limits {
+		if n := kind.rules[i]; n >= 0 && p.rules[n].of == 0 && !l.Own && l.Unit != ledger.InFlight {
+			out = append(out, observed{l, &p.rules[n]})
+		}
+	}
+	for i := range p.rules {
+		r := &p.rules[i]
+		if r.Unknown && r.matches(k) && !slices.Contains(kind.rules, i) {
+			out = append(out, observed{r.limit(k), r})
+		}
+	}
+	return out
 }
 
 func (r *Rule) matches(k planKey) bool {

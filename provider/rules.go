@@ -39,13 +39,36 @@ func (p *Profile) Rules(model string, amounts map[string]int64) ([]Rule, error) 
 			l.Window = d.SubWindow
 			// The network takes as long for a short window as for a long one.
 			l.Guard = d.SubWindow / 20
-			rules = append(rules, Rule{Limit: l})
+			rules = append(rules, Rule{Limit: l, part: true})
 		}
 	}
 	if len(left) > 0 {
 		return nil, fmt.Errorf("%w: %s has no limit named %.64q", ErrPlan, p.Name, slices.Sorted(maps.Keys(left))[0])
 	}
 	return rules, nil
+}
+
+// UnknownRules are the rules for calls of a model of which nobody knows the limits
+// yet: those that the provider tells in the headers of its answers. A provider that
+// tells none has none, and needs Rules.
+func (p *Profile) UnknownRules(model string) ([]Rule, error) {
+	amounts := make(map[string]int64)
+	for i := range p.Dimensions {
+		d := &p.Dimensions[i]
+		for _, h := range p.Headers {
+			if u, ok := units[h.Name]; ok && u == d.Unit && h.Limit != "" && (h.Window == d.Window || h.Window == 0 && d.Window == minute) {
+				amounts[d.Name] = 0
+			}
+		}
+	}
+	if len(amounts) == 0 {
+		return nil, fmt.Errorf("%w: %s tells no limits in its answers: configure them", ErrPlan, p.Name)
+	}
+	rules, err := p.Rules(model, amounts)
+	for i := range rules {
+		rules[i].Unknown = true
+	}
+	return rules, err
 }
 
 // paced is the longest window that is paced: the requests of a day may come when

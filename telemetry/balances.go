@@ -17,6 +17,10 @@ var bucketRemaining = prometheus.NewDesc("llm_bucket_remaining",
 	"What could be taken from a limit at once, in its own unit; negative after overuse. The tenant is that of a limit that it owns.",
 	[]string{"limit", "tenant"}, nil)
 
+var limitMargin = prometheus.NewDesc("llm_limit_margin_ratio",
+	"How much of a limit is used, from 0 to 1: a refusal that the ledger did not expect lowers it, and quiet time raises it again.",
+	[]string{"limit", "tenant"}, nil)
+
 const (
 	snapshotAge     = time.Second
 	snapshotTimeout = 500 * time.Millisecond
@@ -146,9 +150,13 @@ func (b *balances) snapshot(shown map[series]*ledger.Limit) []prometheus.Metric 
 	if err != nil {
 		return nil
 	}
-	out := make([]prometheus.Metric, len(got))
+	out := make([]prometheus.Metric, 0, 2*len(got))
 	for i, balance := range got {
-		out[i] = prometheus.MustNewConstMetric(bucketRemaining, prometheus.GaugeValue, float64(balance.Available), names[i].limit, names[i].tenant)
+		gauge := func(d *prometheus.Desc, v float64) {
+			out = append(out, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, names[i].limit, names[i].tenant))
+		}
+		gauge(bucketRemaining, float64(balance.Available))
+		gauge(limitMargin, float64(balance.Margin)/ledger.FullMargin)
 	}
 	return out
 }

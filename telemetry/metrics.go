@@ -114,6 +114,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- inflight
 	ch <- settling
 	ch <- bucketRemaining
+	ch <- limitMargin
 }
 
 // Collect implements prometheus.Collector.
