@@ -19,6 +19,9 @@ type Config struct {
 	Dispatcher *dispatcher.Dispatcher
 	// Profile reads the provider's answers; nil is the generic one.
 	Profile *provider.Profile
+	// Feedback hears what the provider says of its limits; nil: nobody does, and a
+	// refusal holds back no more than the job that it hit.
+	Feedback *provider.Feedback
 	// Base makes the calls; nil is http.DefaultTransport.
 	Base http.RoundTripper
 	// Tenant and Priority are whose calls these are when neither the call's

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/paceline-go/paceline/estimator"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/provider"
@@ -67,10 +69,10 @@ func (t *Transport) send(req *http.Request, next next) (*http.Response, error) {
 		return nil, err
 	}
 	c := &call{t: t, req: req, next: next, api: api, body: body, answers: make(chan *http.Response, 1)}
-	spec, err := t.spec(req, api, body)
+	c.spec, err = t.spec(req, api, body)
 	if err == nil {
 		var ticket ticket
-		if ticket, err = t.cfg.Dispatcher.Submit(req.Context(), spec, c.attempt); err == nil {
+		if ticket, err = t.cfg.Dispatcher.Submit(req.Context(), c.spec, c.attempt); err == nil {
 			return c.wait(ticket)
 		}
 	}
@@ -132,7 +134,8 @@ type call struct {
 	next     next
 	api      provider.API
 	body     []byte
-	attempts int
+	spec     job.Spec
+	pauses   *backoff.ExponentialBackOff // nil: it has not failed yet
 	answers  chan *http.Response
 }
 
@@ -158,7 +161,7 @@ func (c *call) wait(ticket ticket) (*http.Response, error) {
 // closed, so that what the call takes, and its place among the running ones, are
 // held until then.
 func (c *call) attempt(ctx context.Context) (any, job.Usage, error) {
-	c.attempts++
+	granted := time.Now()
 	req := c.req.WithContext(ctx)
 	req.Body = io.NopCloser(bytes.NewReader(c.body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
@@ -166,19 +169,21 @@ func (c *call) attempt(ctx context.Context) (any, job.Usage, error) {
 	resp, err := c.next(req)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			err := &job.RetryError{Err: err, After: backoff(c.attempts)}
+			err := &job.RetryError{Err: err, After: c.pause()}
 			return nil, job.Usage{Known: job.NotSent}, err
 		}
 		return nil, job.Usage{}, err // whether the provider counted it nobody knows
 	}
 	began := time.Now()
 	if resp.StatusCode/100 != 2 {
-		return c.refusal(resp)
+		return c.refusal(ctx, resp, granted)
 	}
 	m := &meter{body: resp.Body, reader: c.t.cfg.Profile.NewReader(c.api, resp.Header), over: make(chan struct{})}
 	resp.Body = m
 	resp.Request = c.req
+	header := resp.Header.Clone() // the caller may change what it is given
 	c.answers <- resp
+	c.hear(ctx, resp.StatusCode, header, granted, provider.Refusal{})
 	select {
 	case <-m.over:
 	case <-ctx.Done():
@@ -196,7 +201,7 @@ const maxRefusal = 64 << 10
 
 // refusal reads an answer that is not a success. Nothing has reached the caller by
 // then, so it is tried again where that may help.
-func (c *call) refusal(resp *http.Response) (any, job.Usage, error) {
+func (c *call) refusal(ctx context.Context, resp *http.Response, granted time.Time) (any, job.Usage, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	resp.Body.Close()
 	if err != nil {
@@ -205,14 +210,29 @@ func (c *call) refusal(resp *http.Response) (any, job.Usage, error) {
 	r := c.t.cfg.Profile.Refusal(resp.StatusCode, resp.Header, body)
 	resp.Request = c.req
 	err = &refusedError{resp, body, r}
+	closed := c.hear(ctx, resp.StatusCode, resp.Header, granted, r)
 	if r.Retryable {
-		after := backoff(c.attempts)
+		after := c.pause()
 		if r.From != provider.FromNowhere {
 			after = r.After + rand.N(r.After/4+time.Millisecond)
 		}
-		err = &job.RetryError{Err: err, After: after}
+		err = &job.RetryError{Err: err, After: after, Closed: closed}
 	}
-	return nil, job.Used(0, 0), err // a refused call costs no tokens, and was a request
+	switch {
+	case r.Class == provider.UpstreamError:
+		return nil, job.Usage{}, err // whether it was counted nobody knows
+	case c.t.cfg.Profile.FailedCalls == provider.No:
+		return nil, job.Usage{Known: job.NotSent}, err
+	default:
+		return nil, job.Used(0, 0), err // a refused call costs no tokens, and was a request
+	}
+}
+
+// hear passes the head of an answer on. It reports whether the limit that refused the
+// call is closed.
+func (c *call) hear(ctx context.Context, status int, h http.Header, granted time.Time, r provider.Refusal) bool {
+	f := c.t.cfg.Feedback
+	return f != nil && f.Hear(ctx, provider.Head{Job: &c.spec, Granted: granted, Status: status, Header: h, Refusal: r})
 }
 
 // refusedError is an answer that was not a success, for when no attempt is left.
@@ -236,8 +256,12 @@ func (e *refusedError) response() *http.Response {
 	return e.resp
 }
 
-// backoff is the wait after an attempt that failed without a hint.
-func backoff(attempts int) time.Duration {
-	base := min(500*time.Millisecond<<min(attempts-1, 4), 8*time.Second)
-	return base + rand.N(base/2)
+// pause is the wait after an attempt that failed without a hint.
+func (c *call) pause() time.Duration {
+	if c.pauses == nil {
+		c.pauses = backoff.NewExponentialBackOff() // with jitter; the dispatcher bounds the attempts
+		c.pauses.MaxInterval = 8 * time.Second
+		c.pauses.Multiplier = 2
+	}
+	return c.pauses.NextBackOff()
 }
