@@ -70,6 +70,11 @@
 // provider charged in the minute before, divided by the limit, whatever rule it
 // enforces. A charge that is settled counts as settled.
 //
+// With -provider, paceline listens to what the provider's answers say of its limits.
+// -configured has it begin with other limits than the true ones, or with none, and
+// -others has somebody else use a part of the account: utilisation is then also given
+// of the rest. Refusals are counted by process, with the time of the last one.
+//
 // The load ends at -duration. Jobs that are not done then are unfinished: those
 // that wait are withdrawn, those that run are waited for. Lost are the jobs of
 // processes that were not killed on purpose, and that never got a result.

@@ -72,14 +72,18 @@ func (im *imitated) configure(c *simprovider.Config) {
 
 // rules are the limits as the profile knows them, in the provider's minutes.
 func (im *imitated) rules(o options) ([]provider.Rule, error) {
-	amounts := map[string]int64{im.tokens: o.TPM}
+	configured := func(amount int64) int64 { return max(int64(float64(amount)*o.Configured), 1) }
+	amounts := map[string]int64{im.tokens: configured(o.TPM)}
 	if im.requests != "" {
-		amounts[im.requests] = o.RPM
+		amounts[im.requests] = configured(o.RPM)
 	}
 	if im.output != "" {
-		amounts[im.output] = o.TPM
+		amounts[im.output] = configured(o.TPM)
 	}
 	rules, err := o.profile().Rules(im.model, amounts)
+	if o.Configured == 0 {
+		rules, err = o.profile().UnknownRules(im.model)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("loadtest: %w", err)
 	}

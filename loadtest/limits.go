@@ -29,6 +29,9 @@ func (o options) provider() simprovider.Config {
 	if im := o.imitation(); im != nil {
 		im.configure(&c)
 	}
+	if o.Others > 0 || o.Jitter > 0 {
+		c.Disturbances = []simprovider.Disturbance{{OtherTraffic: float64(o.Others) / 100, NetworkDelay: o.Jitter}}
+	}
 	return c
 }
 

@@ -24,6 +24,9 @@ type options struct {
 	Enforcer    simprovider.Rule
 	Settle      simprovider.Settle
 	Provider    string // whose accounting is imitated; "" for Enforcer and Settle
+	Configured  float64 // times the true limits; 0: paceline has to learn them
+	Others      int     // percent of each limit that somebody else uses
+	Jitter      time.Duration
 	RPM, TPM    int64
 	InFlight    int64 // 0 for no limit
 	Minute      time.Duration
@@ -62,6 +65,9 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.StringVar((*string)(&o.Enforcer), "enforcer", "sliding", "how the provider enforces: bucket, fixed, sliding, azure")
 	f.StringVar((*string)(&o.Settle), "settle", "final", "what becomes of the provider's charge: final, actual, produced")
 	f.StringVar(&o.Provider, "provider", "", "`whose` own accounting and words the provider has, instead of -enforcer and -settle: openai, azure, anthropic, bedrock, groq; -tpm is then what it limits by the minute, input tokens at anthropic")
+	f.Float64Var(&o.Configured, "configured", 1, "`times` the true limits that paceline is configured with, to see it learn them; 0 for no limits at all; wants -provider")
+	f.IntVar(&o.Others, "others", 0, "`percent` of each limit that other traffic on the same account uses; wants -provider")
+	f.DurationVar(&o.Jitter, "jitter", 0, "the longest way to the provider, and back, in which every request is delayed at random")
 	f.Int64Var(&o.TPM, "tpm", 200_000, "tokens per minute")
 	f.Int64Var(&o.RPM, "rpm", 500, "requests per minute")
 	f.Int64Var(&o.InFlight, "inflight", 0, "limit of calls in flight, which only paceline keeps; 0 for none")
@@ -182,6 +188,14 @@ func (o options) filled(weights bool) (options, error) {
 		return bad("-provider: there is no %q", o.Provider)
 	case !slices.Contains([]simprovider.Settle{simprovider.Final, simprovider.Actual, simprovider.Produced}, o.Settle):
 		return bad("-settle: there is no %q", o.Settle)
+	case o.Provider == "" && (o.Configured != 1 || o.Others != 0):
+		return bad("-configured and -others want -provider, whose answers paceline listens to")
+	case !(o.Configured >= 0 && o.Configured <= 100):
+		return bad("-configured must be from 0 to 100, not %g", o.Configured)
+	case o.Others < 0 || o.Others > 90:
+		return bad("-others must be from 0 to 90 percent, not %d", o.Others)
+	case o.Jitter < 0 || o.Jitter > 10*time.Second:
+		return bad("-jitter must be from 0 to 10s, not %v", o.Jitter)
 	case o.RPM < 6 || o.RPM > maxLimit:
 		return bad("-rpm must be from 6 to %d, not %d", maxLimit, o.RPM)
 	case o.Cap < 0 || o.Cap > maxLimit:

@@ -62,6 +62,14 @@ type providerReport struct {
 	Utilisation         float64 `json:"utilisation"`          // of the token limit, or of Binding
 	RequestsUtilisation float64 `json:"requests_utilisation"` // of the request limit
 	Binding             string  `json:"binding,omitempty"`    // the limit that was used most, of a provider's own
+	// OthersUtilisation is that of other traffic, and RestUtilisation what was used of
+	// the rest that it left.
+	OthersUtilisation float64 `json:"others_utilisation,omitempty"`
+	RestUtilisation   float64 `json:"rest_utilisation,omitempty"`
+	// RefusedMost is the largest number of refusals that one process saw, and
+	// RefusedLastMinutes when the last one was.
+	RefusedMost        int     `json:"refused_most,omitempty"`
+	RefusedLastMinutes float64 `json:"refused_last_minutes,omitempty"`
 }
 
 // groupReport is about the jobs of a class or a tenant. It counts a job in exactly

@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
+	"github.com/paceline-go/paceline/provider"
 )
 
 // strategy decides when each job's call goes out. A worker makes one per
@@ -54,7 +55,10 @@ func (s setup) strategy(sc scenario, sh shared) (strategy, error) {
 }
 
 // paceline is the strategy of this project.
-type paceline struct{ *dispatcher.Dispatcher }
+type paceline struct {
+	*dispatcher.Dispatcher
+	feedback *provider.Feedback // nil unless a provider is imitated
+}
 
 func newPaceline(s setup, sc scenario, sh shared) (strategy, error) {
 	o := s.Options
@@ -73,7 +77,13 @@ func newPaceline(s setup, sc scenario, sh shared) (strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return paceline{d}, nil
+	p := paceline{Dispatcher: d}
+	if l, ok := sh.ledger.(ledger.Feedback); ok && o.Provider != "" {
+		p.feedback, err = provider.NewFeedback(provider.FeedbackConfig{
+			Profile: o.profile(), Plan: plan, Ledger: l, Minute: o.Minute, Logger: slog.Default().With("proc", s.Proc),
+		})
+	}
+	return p, err
 }
 
 func (p paceline) Submit(ctx context.Context, s job.Spec, f job.Func) (<-chan job.Result, error) {

@@ -55,6 +55,19 @@ func (o options) report(sc scenario, ob observed) *report {
 		b := pool.Binding()
 		r.Imitates, r.Enforcer, r.Settle = o.Provider, "", ""
 		r.Provider.Binding, r.Provider.Utilisation = b.Name, b.Utilisation
+		if o.Others > 0 {
+			r.Provider.OthersUtilisation, r.Provider.RestUtilisation = b.OtherUtilisation, b.Utilisation/(1-b.OtherUtilisation)
+		}
+	}
+	for _, h := range ob.histories {
+		n := 0
+		for _, rec := range h.records {
+			n += len(rec.Refused)
+			for _, at := range rec.Refused {
+				r.Provider.RefusedLastMinutes = max(r.Provider.RefusedLastMinutes, at.Seconds()/o.Minute.Seconds())
+			}
+		}
+		r.Provider.RefusedMost = max(r.Provider.RefusedMost, n)
 	}
 	r.Limit.RPM, r.Limit.TPM = o.RPM, o.TPM
 	r.Ledger.RoundTripsPerJobServed = share(ob.roundTrips, pool.Accepted)

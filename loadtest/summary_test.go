@@ -130,7 +130,9 @@ func TestReport(t *testing.T) {
 		line: &ledger.LineState{Grants: 5, Inversions: 2, Messages: 9},
 	})
 
-	if want := (providerReport{6, 6, 900, .9, .5, ""}); r.Provider != want {
+	if want := (providerReport{
+		Accepted: 6, Refused: 6, TokensCharged: 900, Utilisation: .9, RequestsUtilisation: .5,
+	}); r.Provider != want {
 		t.Errorf("provider %+v, want %+v", r.Provider, want)
 	}
 	if r.Lost != 1 || r.Duplicated != 4 || r.Failed != 1 || r.Ledger.RoundTripsPerJobServed != 2 {

@@ -18,6 +18,12 @@ func (r *report) print(w io.Writer) {
 	line := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
 	line("provider\taccepted %d, refused %d, %d tokens charged", r.Provider.Accepted, r.Provider.Refused, r.Provider.TokensCharged)
 	line("utilisation\ttokens %.2f %%, requests %.2f %%", 100*r.Provider.Utilisation, 100*r.Provider.RequestsUtilisation)
+	if p := r.Provider; p.Refused > 0 {
+		line("refusals\tat most %d in one process, the last %.2f minutes after the start", p.RefusedMost, p.RefusedLastMinutes)
+	}
+	if p := r.Provider; p.OthersUtilisation > 0 {
+		line("others\tused %.2f %%; of the rest %.2f %% was used", 100*p.OthersUtilisation, 100*p.RestUtilisation)
+	}
 	line("jobs\tlost %d, duplicated %d, failed %d", r.Lost, r.Duplicated, r.Failed)
 	line("ledger\t%.2f round trips per job served", r.Ledger.RoundTripsPerJobServed)
 	line("grant to sent\tat least %v", r.GrantToSentMS)

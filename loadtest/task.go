@@ -13,12 +13,16 @@ import (
 	"time"
 
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
 )
 
 // task is one job on its way, see Concurrency in the package comment.
 type task struct {
 	worker *worker
 	record record
+	spec   job.Spec
+	// feedback hears what the provider says; nil: nobody does.
+	feedback *provider.Feedback
 	size   size
 	// asked and told are before and after the grant of this attempt: when its
 	// reservation was asked for, and when the answer was there.
@@ -59,6 +63,9 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	}
 	defer resp.Body.Close()
 	answered := time.Since(t.asked)
+	if resp.StatusCode == http.StatusOK {
+		t.hear(resp, provider.Refusal{})
+	}
 	t.record.Sent = time.Duration(sent.Load())
 	body, err := io.ReadAll(resp.Body)
 	switch {
@@ -67,15 +74,22 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	case resp.StatusCode == http.StatusTooManyRequests:
 		t.record.Refused = append(t.record.Refused, t.worker.since(time.Now()))
 		t.record.Granted = 0 // it waits again
-		return nil, job.Usage{}, &job.RetryError{
-			Err:   fmt.Errorf("loadtest: refused: %.300s", body),
-			After: t.worker.setup.Options.profile().Refusal(resp.StatusCode, resp.Header, body).After,
+		r := t.worker.setup.Options.profile().Refusal(resp.StatusCode, resp.Header, body)
+		return nil, job.Used(0, 0), &job.RetryError{
+			Err: fmt.Errorf("loadtest: refused: %.300s", body), After: r.After, Closed: t.hear(resp, r),
 		}
 	case resp.StatusCode != http.StatusOK:
 		return nil, job.Usage{}, fmt.Errorf("loadtest: status %d: %.300s", resp.StatusCode, body)
 	}
 	t.record.Counted = max(answered-t.worker.setup.Options.answerTime(t.size.output), t.record.Sent)
 	return t.usage(body)
+}
+
+// hear passes the head of an answer on, when somebody listens.
+func (t *task) hear(resp *http.Response, r provider.Refusal) (closed bool) {
+	return t.feedback != nil && t.feedback.Hear(context.Background(), provider.Head{
+		Job: &t.spec, Granted: t.told, Status: resp.StatusCode, Header: resp.Header, Refusal: r,
+	})
 }
 
 // usage reads what the provider says was used. A prompt that is not charged as

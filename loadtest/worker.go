@@ -177,6 +177,10 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 	w.box.add(t.record)
 	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size), Request: t}
+	t.spec = spec
+	if p, ok := s.(paceline); ok {
+		t.feedback = p.feedback
+	}
 	results, err := s.Submit(ctx, spec, t.call)
 	if err != nil {
 		w.end(t, err)
