@@ -23,7 +23,7 @@ type options struct {
 	Ledger      string
 	Enforcer    simprovider.Rule
 	Settle      simprovider.Settle
-	Provider    string // whose accounting is imitated; "" for Enforcer and Settle
+	Provider    string  // whose accounting is imitated; "" for Enforcer and Settle
 	Configured  float64 // times the true limits; 0: paceline has to learn them
 	Others      int     // percent of each limit that somebody else uses
 	Jitter      time.Duration

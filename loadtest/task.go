@@ -23,7 +23,7 @@ type task struct {
 	spec   job.Spec
 	// feedback hears what the provider says; nil: nobody does.
 	feedback *provider.Feedback
-	size   size
+	size     size
 	// asked and told are before and after the grant of this attempt: when its
 	// reservation was asked for, and when the answer was there.
 	asked, told time.Time

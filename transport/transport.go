@@ -129,14 +129,14 @@ type ticket interface{ Result() <-chan job.Result }
 
 // call is one call on its way.
 type call struct {
-	t        *Transport
-	req      *http.Request
-	next     next
-	api      provider.API
-	body     []byte
-	spec     job.Spec
-	pauses   *backoff.ExponentialBackOff // nil: it has not failed yet
-	answers  chan *http.Response
+	t       *Transport
+	req     *http.Request
+	next    next
+	api     provider.API
+	body    []byte
+	spec    job.Spec
+	pauses  *backoff.ExponentialBackOff // nil: it has not failed yet
+	answers chan *http.Response
 }
 
 // wait returns the head of the answer, while the job goes on with its body.
