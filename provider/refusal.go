@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -75,6 +76,17 @@ type Refusal struct {
 	// FromNowhere. Add jitter upwards.
 	After time.Duration
 	From  HintSource
+}
+
+// RefusedError is an answer that was not a success, as an error. What can never fit, and
+// what is about money, has a Class of its own: no wait and no attempt will help.
+type RefusedError struct {
+	Status  int
+	Refusal Refusal
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("provider: status %d: %s", e.Status, e.Refusal.Class)
 }
 
 // ErrorRule classifies a refusal. All that it names must match.

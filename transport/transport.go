@@ -209,7 +209,7 @@ func (c *call) refusal(ctx context.Context, resp *http.Response, granted time.Ti
 	}
 	r := c.t.cfg.Profile.Refusal(resp.StatusCode, resp.Header, body)
 	resp.Request = c.req
-	err = &refusedError{resp, body, r}
+	err = &refusedError{provider.RefusedError{Status: resp.StatusCode, Refusal: r}, resp, body}
 	closed := c.hear(ctx, resp.StatusCode, resp.Header, granted, r)
 	if r.Retryable {
 		after := c.pause()
@@ -237,14 +237,12 @@ func (c *call) hear(ctx context.Context, status int, h http.Header, granted time
 
 // refusedError is an answer that was not a success, for when no attempt is left.
 type refusedError struct {
-	resp    *http.Response
-	body    []byte
-	refusal provider.Refusal
+	provider.RefusedError
+	resp *http.Response
+	body []byte
 }
 
-func (e *refusedError) Error() string {
-	return fmt.Sprintf("transport: the provider answered %d: %s", e.resp.StatusCode, e.refusal.Class)
-}
+func (e *refusedError) Unwrap() error { return &e.RefusedError }
 
 // response is the provider's own answer. The SDK must not try again what has been
 // tried here as often as it may.
