@@ -47,6 +47,8 @@ type Standing struct {
 	// Used is what the window holds by the ledger's own view, and Others how much of
 	// that this observation added for other traffic on the same account.
 	Used, Others int64
+	// Unsure says that others seem to be there, and the next answers will tell.
+	Unsure bool
 }
 
 // Feedback is a ledger that listens to the provider. What it hears of a limit it

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -19,18 +20,31 @@ type notes struct {
 	shut, span int64
 	asked      []string
 
+	// others is what others have in the provider's window; run is what would make it
+	// another number, if it lasts.
+	others int64
+	run    run
 	// What the provider's bucket lacked when it took the call that was granted at
 	// seen, and what had been charged by then; debt is how much more than that it
 	// lacks, of what was not filed as the charges of others.
 	lacked, seen, charged, debt int64
 }
 
+// run is a number of observations in a row that were all above or all below: up is 1 or
+// -1, times how many there were since when, and mild the one that was least so.
+type run struct{ up, times, since, mild int64 }
+
 const (
 	leastMargin = 50
 	// A refusal takes lessMargin; after quietWindows without one each window brings
 	// moreMargin back.
 	lessMargin, moreMargin = 20, 10
-	quietWindows           = 10
+	seenMargin             = 950
+	// What others are seen to have is a little old, and grows by so many parts.
+	moreForOthers = 12
+	quietWindows  = 10
+	// Refusals within so large a part of a window after the last one do not count.
+	lessOften = 16
 	// notesFor is how long notes are kept after the last observation.
 	notesFor = int64(3600e6)
 	// askedMost is to how many processes a closed limit opens at times of their own.
@@ -41,6 +55,8 @@ const (
 func (b *budget) known(now int64) *notes {
 	if n := b.notes; n != nil && now > max(n.at+notesFor, n.shut+n.span) {
 		b.notes, b.limit = nil, nil // its shape is another one
+	} else if n != nil && n.others > 0 && now > n.at+b.shape.Window {
+		n.others, b.limit = 0, nil
 	}
 	return b.notes
 }
@@ -52,10 +68,12 @@ func (n *notes) inUse() int64 {
 	return n.margin
 }
 
-// scaled is how much of an amount is in use.
+// scaled is how much of an amount is in use, by us.
 func (n *notes) scaled(amount int64) int64 {
-	m := n.inUse()
-	return amount/FullMargin*m + amount%FullMargin*m/FullMargin
+	if n == nil {
+		return amount
+	}
+	return max(amount/FullMargin*n.margin+amount%FullMargin*n.margin/FullMargin-n.others, 0)
 }
 
 // opening is when the limit opens to a process, or 0 if it is open. A process that
@@ -108,13 +126,11 @@ func (b *budget) observe(o *Observation, now int64) Standing {
 	granted := now - o.Ago.Microseconds()
 	others := int64(0)
 	if o.Used >= 0 {
-		others = b.others(n, o, granted, now)
-		if others > 0 {
-			b.window.add(leaves(now, b.shape.Guard, &b.shape), others)
-			b.now = b.now.take(others, now, &b.shape)
-			b.bucket = b.now
-			b.charged += others
-			n.charged += others
+		if amount := cmp.Or(n.amount, o.Limit.Amount); o.Bucket {
+			others = b.ofBucket(n, o, amount, granted, now)
+		} else {
+			n.follow(b.beyond(o, amount, granted, now), now, b.shape.Window)
+			others = n.others
 		}
 	}
 	b.judge(n, o, granted, now)
@@ -130,7 +146,7 @@ func (b *budget) observe(o *Observation, now int64) Standing {
 	b.bucket, b.limit = b.now, nil
 	b.adopt(o.Limit, b.guard)
 	b.advance(now)
-	return Standing{Amount: n.amount, Margin: n.margin, Used: b.window.used, Others: others}
+	return Standing{Amount: n.amount, Margin: n.margin, Used: b.window.used, Others: others, Unsure: n.run.times > 0}
 }
 
 // later is what was charged by calls that were granted after a time.
@@ -143,37 +159,76 @@ func (b *budget) later(at int64) int64 {
 	return sum
 }
 
-// others is what others than this fleet have been charged beyond what is filed. Calls
-// of our own that the provider may not have counted yet are never taken for it, so it
-// is mostly too little, by what is on its way; it comes closest when that is least.
-func (b *budget) others(n *notes, o *Observation, granted, now int64) int64 {
+// beyond is what the provider's window held beyond ours when it counted the call: ours
+// are what was granted by then, and had not left there. A charge leaves ours later than
+// the provider's, by about what the call took; what has left since then in ours too is
+// reckoned at the most that it can be. Negative: nobody can say.
+func (b *budget) beyond(o *Observation, amount, granted, now int64) int64 {
 	s := &b.shape
-	amount := o.Limit.Amount
-	if n.amount > 0 {
-		amount = n.amount
+	ago := now - granted
+	if ago > s.Window/8 {
+		return -1
 	}
-	// What a window has counted: ours as of the grant, for calls sent a little later
-	// may have come sooner; and what has left since then.
-	more := int64(0)
-	if ago := now - granted; ago <= s.Window/8 {
-		more = o.Used - (b.window.used - b.later(granted+s.Guard)) - gained(amount, ago, s)
+	left := max((granted+min(ago, s.Guard))/s.Slot, b.window.gone)
+	ours := int64(0)
+	for i := left + 1; i <= min(leaves(granted, s.Guard, s), b.window.gone+ringSize-1); i++ {
+		ours += b.window.slots[i%ringSize]
 	}
-	if !o.Bucket {
-		return max(more, 0)
+	return max(o.Used-ours-gained(amount, max(ago-s.Guard, 0), s), 0)
+}
+
+// follow moves what others are reckoned to have to what observations show, when three
+// in a row do: one call that was late on its way looks like others, but not for long.
+func (n *notes) follow(seen, now, window int64) {
+	if seen < 0 {
+		return
 	}
-	// What a bucket lacks says nothing of how much ran through it; from one answer to
-	// the next it does.
+	seen += seen / moreForOthers
+	up := int64(cmp.Compare(seen, n.others))
+	r := &n.run
+	if up == 0 || up != r.up {
+		*r = run{up: up, since: now, mild: seen}
+	}
+	if up == 0 {
+		return
+	}
+	if up > 0 {
+		r.mild = min(r.mild, seen)
+	} else {
+		r.mild = max(r.mild, seen)
+	}
+	if r.times++; r.times >= 3 && now-r.since >= window/64 {
+		n.others, *r = r.mild, run{}
+	}
+}
+
+// ofBucket files what others have taken out of the provider's bucket as a charge, and
+// returns it. What a bucket lacks does not say how much ran through it, but what it lacks
+// more from one answer to the next does, beyond what we were charged. Calls that overtake
+// each other make that wrong in turns: the sum counts.
+func (b *budget) ofBucket(n *notes, o *Observation, amount, granted, now int64) int64 {
+	s := &b.shape
 	charged := b.charged - b.later(granted)
-	if n.seen >= 0 && granted > n.seen && granted-n.seen < s.Window {
+	switch {
+	case n.seen < 0:
+		n.debt = max(b.beyond(o, amount, granted, now), 0)
+	case granted > n.seen && granted-n.seen < s.Window:
 		n.debt += o.Used - max(n.lacked-gained(amount, granted-n.seen, s), 0) - (charged - n.charged)
 		n.debt = max(n.debt, -max(s.Burst, amount/32))
 	}
 	if granted > n.seen {
 		n.lacked, n.seen, n.charged = o.Used, granted, charged
 	}
-	more = max(more, n.debt, 0)
-	n.debt = min(n.debt, 0)
-	return more
+	others := max(n.debt, 0)
+	n.debt -= others
+	if others > 0 {
+		b.window.add(leaves(now, s.Guard, s), others)
+		b.now = b.now.take(others, now, s)
+		b.bucket = b.now
+		b.charged += others
+		n.charged += others
+	}
+	return others
 }
 
 // gained is what a limit of that amount gains in a time, as Redis reckons it: in doubles.
@@ -187,12 +242,13 @@ func (b *budget) judge(n *notes, o *Observation, granted, now int64) {
 	switch {
 	case o.Slower > 0 && granted > n.moved:
 		n.margin, n.moved = max(n.margin*int64(100-o.Slower)/100, leastMargin), now
-	case o.Refused && granted > n.moved:
+	case o.Refused && granted > n.moved+s.Window/lessOften:
 		less := n.margin - lessMargin
 		if o.Used < 0 && n.amount == 0 && o.Limit.Amount > 0 {
-			// Nothing tells how large the limit is, but this: so much was too much.
+			// Nothing tells how large the limit is, but this: so much was too much, and
+			// what runs may have been reserved at more than the provider does.
 			seen := b.window.used - b.later(granted)
-			less = min(less, max(seen*FullMargin/o.Limit.Amount-lessMargin/2, n.margin/2))
+			less = min(less, max(seen*seenMargin/o.Limit.Amount, n.margin/2))
 		}
 		n.margin, n.moved = max(less, leastMargin), now
 	case n.margin < FullMargin && now-n.moved > quietWindows*s.Window:

@@ -43,7 +43,7 @@ func compare(reports []*report) comparison {
 		Header: []string{"strategy", "refused", "budget used"},
 	}
 	for _, g := range first.compared {
-		c.Header = append(c.Header, g.Name+" served", "waits p50", "p99")
+		c.Header = append(c.Header, g.Name+" served", "waits p50", "p95")
 	}
 	c.Header = append(c.Header, "shed", "failed")
 	if first.Aged != nil {
@@ -72,7 +72,7 @@ func (r *report) row() []string {
 		shed += g.Shed
 		failed += g.Failed
 		served := share(g.Done, g.Done+g.Shed+g.Failed)
-		row = append(row, fmt.Sprintf("%.0f %%", 100*served), fmt.Sprintf("%.3f", g.WaitMinutes.P50), fmt.Sprintf("%.3f", g.WaitMinutes.P99))
+		row = append(row, fmt.Sprintf("%.0f %%", 100*served), fmt.Sprintf("%.3f", g.WaitMinutes.P50), fmt.Sprintf("%.3f", g.WaitMinutes.P95))
 	}
 	row = append(row, fmt.Sprint(shed), fmt.Sprint(failed))
 	if r.Aged != nil {

@@ -111,9 +111,10 @@
 // something is refused, look here first, and then for complaints about the ledger:
 // a reservation whose first answer was lost is older than its last asking.
 //
-// The plots of a comparison show the waits at their 95th percentile, of the jobs
-// that were granted in each quarter of a minute, and the tokens that were admitted
-// in the minute before each instant, as declared.
+// The plots of a comparison show the waits at their 95th percentile, of the jobs that
+// were granted or gave up in each quarter of a minute, and of those that still waited at
+// its end, with their wait so far; and the tokens that were admitted in the minute before
+// each instant, as declared.
 //
 // # Concurrency
 //

@@ -16,7 +16,7 @@ const (
 
 // overTime is what the plots show.
 type overTime struct {
-	waits    map[string][]point // p95 of the jobs granted at a time, in minutes, by class or tenant
+	waits    map[string][]point // p95, in minutes, by class or tenant
 	use      []point            // parts of the token limit
 	refusals []point            // per minute
 }
@@ -45,24 +45,29 @@ func (o options) bins() []point {
 	return ps
 }
 
-// waitsOverTime counts a job when it is granted. By the time of arrival the last
-// would seem to wait for ever less, because the load ends.
+// waitsOverTime counts a job when it is granted or gives up, and with its wait so far at
+// the end of each time until then: who never gets anything waits too.
 func waitsOverTime(o options, all []history, group func(record) string) map[string][]point {
-	granted := make(map[string][][]time.Duration)
+	waits := make(map[string][][]time.Duration)
 	for _, h := range all {
 		for _, rec := range h.records {
 			name := group(rec)
-			if granted[name] == nil {
-				granted[name] = make([][]time.Duration, len(o.bins()))
+			if waits[name] == nil {
+				waits[name] = make([][]time.Duration, len(o.bins()))
 			}
-			if wait, ok := rec.wait(h.end(o)); ok {
-				bin := min(o.bin(rec.Granted), len(granted[name])-1)
-				granted[name][bin] = append(granted[name][bin], wait)
+			wait, _ := rec.wait(h.end(o))
+			first, last := o.bin(rec.Submitted), min(o.bin(rec.Submitted+wait), len(waits[name])-1)
+			for bin := first; bin < last; bin++ {
+				soFar := o.minutes(float64(bin+1)*binMinutes) - rec.Submitted
+				waits[name][bin] = append(waits[name][bin], soFar)
+			}
+			if first <= last {
+				waits[name][last] = append(waits[name][last], wait)
 			}
 		}
 	}
 	series := make(map[string][]point)
-	for name, bins := range granted {
+	for name, bins := range waits {
 		ps := o.bins()
 		for i, waits := range bins {
 			slices.Sort(waits)

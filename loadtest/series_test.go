@@ -29,7 +29,8 @@ func TestSeries(t *testing.T) {
 		what      string
 		got, x, y point
 	}{
-		{what: "paid wait", got: got.waits["paid"][0], x: point{x: 0.125}, y: point{y: 0.1}},
+		{what: "paid wait", got: got.waits["paid"][0], x: point{x: 0.125}, y: point{y: 0.15}},
+		{what: "paid wait so far", got: got.waits["paid"][1], x: point{x: 0.375}, y: point{y: 0.4}},
 		{what: "later paid wait", got: got.waits["paid"][2], x: point{x: 0.625}, y: point{y: 0.5}},
 		{what: "free wait", got: got.waits["free"][1], x: point{x: 0.375}, y: point{y: 0.1}},
 		{what: "refusals at first", got: got.refusals[0], x: point{x: 0.125}, y: point{y: 8}},
@@ -44,7 +45,7 @@ func TestSeries(t *testing.T) {
 			t.Errorf("%s is %g at %g, want %g at %g", tt.what, tt.got.y, tt.got.x, tt.y.y, tt.x.x)
 		}
 	}
-	for what, p := range map[string]point{"without jobs": got.waits["free"][0], "without grants": got.waits["paid"][11]} {
+	for what, p := range map[string]point{"without jobs": got.waits["free"][0], "when all are served": got.waits["paid"][5]} {
 		if !math.IsNaN(p.y) {
 			t.Errorf("a time %s has the wait %g", what, p.y)
 		}

@@ -121,6 +121,9 @@ func (f *Feedback) Hear(ctx context.Context, a Head) (closed bool) {
 		f.cfg.Logger.Warn("the ledger did not hear what the provider said", "error", err)
 		return false
 	}
+	if refused {
+		f.blame(ctx, a, batch, standings)
+	}
 	f.heard(k, a, batch, standings)
 	for _, o := range batch {
 		closed = closed || o.Close > 0
@@ -259,14 +262,33 @@ func (f *Feedback) close(a Head, limits []observed, batch []ledger.Observation, 
 			o.Slower, o.Close = slowDown, wait
 		case f.within(a.Refusal.Scope, l.limit):
 			o.Close = wait
-			// Which one it was is not known when the scope is not.
-			o.Refused = a.Refusal.Scope != ScopeUnknown
 		}
 	}
 }
 
 // maxClose is the longest time that the ledger closes a limit.
 const maxClose = 32 * day
+
+// blame lowers the margin of the limit that refused: the fullest of those that it may
+// have been.
+func (f *Feedback) blame(ctx context.Context, a Head, batch []ledger.Observation, standings []ledger.Standing) {
+	fullest, most := -1, -1.0
+	for i, o := range batch {
+		if o.Slower > 0 {
+			continue
+		}
+		if used := float64(standings[i].Used+standings[i].Others) / float64(max(o.Limit.Amount, 1)); o.Close > 0 && used > most {
+			fullest, most = i, used
+		}
+	}
+	if fullest < 0 {
+		return
+	}
+	o := ledger.Observation{Limit: batch[fullest].Limit, Used: ledger.Untold, Ago: time.Since(a.Granted), Refused: true}
+	if s, err := f.cfg.Ledger.Observe(ctx, []ledger.Observation{o}); err == nil {
+		standings[fullest] = s[0]
+	}
+}
 
 // within says whether a limit is one that a refusal of that scope may be for.
 func (f *Feedback) within(s Scope, l *ledger.Limit) bool {
@@ -312,7 +334,7 @@ func (f *Feedback) heard(k planKey, a Head, batch []ledger.Observation, standing
 		if s.Amount > 0 && o.Amount == 0 && !f.cfg.KeepAmounts && f.cfg.Plan.Adopt(o.Limit.Key, s.Amount) {
 			f.cfg.Logger.Info("another process was told a limit", "model", a.Job.Model, "limit", o.Limit.Key, "was", o.Limit.Amount, "is", s.Amount)
 		}
-		news = news || s.Others > 0 || s.Margin < ledger.FullMargin
+		news = news || s.Others > 0 || s.Unsure || s.Margin < ledger.FullMargin
 		if o.Close > 0 {
 			f.cfg.Logger.Warn("the provider refused a call that the ledger had granted",
 				"model", a.Job.Model, "limit", o.Limit.Key, "amount", o.Limit.Amount, "used", s.Used, "margin", margin,

@@ -155,9 +155,12 @@ func TestFeedback(t *testing.T) {
 		"what others use is not ours": func(t *testing.T) {
 			a := newAccount(t, "azure_openai", usual, nil)
 			a.ask(1000)
-			a.hear(200, "", limitTokens, "20000", leftTokens, "13000")
-			if used := a.balance("tpm").Used; used != 7000 {
-				t.Errorf("%d used", used)
+			for range 4 {
+				a.hear(200, "", limitTokens, "20000", leftTokens, "13000")
+				time.Sleep(2 * time.Second)
+			}
+			if ok, _ := a.ask(13_001); ok {
+				t.Error("granted what others have")
 			}
 		},
 		"rounded numbers are not taken for more than they may be": func(t *testing.T) {
@@ -202,6 +205,20 @@ func TestFeedback(t *testing.T) {
 			a.hear(429, refusedTokens)
 			if _, wait := a.ask(1); wait > 2*time.Second {
 				t.Errorf("wait %v after a success", wait)
+			}
+		},
+		"a refusal that names no limit is taken for the fullest one": func(t *testing.T) {
+			a := newAccount(t, "bedrock_runtime", map[string]int64{"tpm": 1000}, nil)
+			a.ask(250)
+			a.hear(429, `{"__type":"ThrottlingException","message":"Too many tokens, please wait before trying again."}`)
+			if b := a.balance("tpm"); b.Margin > 500 {
+				t.Errorf("%+v", b)
+			}
+			o := newAccount(t, "openai", usual, nil)
+			o.ask(4000) // a fifth of the tokens, a hundredth of the requests
+			o.hear(429, `{}`)
+			if o.balance("tpm").Margin == ledger.FullMargin || o.balance("rpm").Margin != ledger.FullMargin {
+				t.Errorf("%+v, %+v", o.balance("tpm"), o.balance("rpm"))
 			}
 		},
 		"what is no limit of ours closes nothing": func(t *testing.T) {

@@ -13,6 +13,7 @@ var heard = []test{
 	{name: "an earlier end does not open it", run: staysClosed, exact: true},
 	{name: "who waits in line hears when it opens", run: lineWhileClosed, exact: true},
 	{name: "what others use is charged once", run: othersOnce},
+	{name: "what others leave is ours again", run: othersGo, exact: true},
 	{name: "calls on the way are not taken for others", run: onTheWay, exact: true},
 	{name: "others who use a bucket all the time are found", run: othersOfBucket, exact: true},
 	{name: "what remains never raises", run: neverRaises},
@@ -113,14 +114,42 @@ func lineWhileClosed(h *harness) {
 func othersOnce(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.grant(of(tpm, 100))
-	for i, others := range []int64{300, 0} {
-		if s := h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: 400}); s.Others != others || s.Used != 400 {
+	// One late call of ours would look the same, but not for so long.
+	for i, want := range []ledger.Standing{{Unsure: true}, {Unsure: true}, {Others: 325}, {Others: 325}} {
+		want.Amount, want.Margin, want.Used = 1000, ledger.FullMargin, 100
+		used := int64(400)
+		if i == 0 {
+			used = 500
+		}
+		if s := h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: used}); s != want {
 			h.Fatalf("observation %d: %+v", i, s)
 		}
+		h.sleep(time.Second)
 	}
-	h.used(tpm, 400)
-	h.deny(of(tpm, 601))
-	h.grant(of(tpm, 600))
+	h.deny(of(tpm, 576))
+	h.grant(of(tpm, 575))
+}
+
+// Others come and go: what they leave is ours, and nothing is known of them when no
+// answer has told for a window.
+func othersGo(h *harness) {
+	tpm := tokens("tpm", 1000)
+	see := func(used int64) (s ledger.Standing) {
+		for range 3 {
+			s = h.observe(ledger.Observation{Limit: tpm, Used: used})
+			h.sleep(time.Second)
+		}
+		return s
+	}
+	for _, used := range []int64{500, 300, 800} {
+		used += used / 12
+		if s := see(used * 12 / 13); s.Others < used-1 || s.Others > used {
+			h.Fatalf("%+v, want %d", s, used)
+		}
+		h.deny(of(tpm, 1002-used))
+	}
+	h.sleep(time.Minute)
+	h.grant(of(tpm, 1000))
 }
 
 func onTheWay(h *harness) {
@@ -137,12 +166,17 @@ func onTheWay(h *harness) {
 	// A call that was made long after it is not in it.
 	h.sleep(3 * time.Second)
 	h.grant(of(tpm, 300))
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: 400, Ago: 3500 * time.Millisecond}); s.Others < 140 || s.Others > 200 {
-		h.Fatalf("%+v, want 200 less what may have left in 3.5 s", s)
+	var others int64
+	for i := range 3 {
+		others = h.observe(ledger.Observation{Limit: tpm, Used: 400, Ago: 3500*time.Millisecond + time.Duration(i)*time.Second}).Others
+		h.sleep(time.Second)
+	}
+	if others < 108 || others > 217 {
+		h.Fatalf("%d, want a twelfth more than 200 less what may have left in 5.5 s", others)
 	}
 	// One as old as this says nothing any more.
 	h.sleep(10 * time.Second)
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: 900, Ago: 13 * time.Second}); s.Others != 0 {
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: 900, Ago: 13 * time.Second}); s.Others != others {
 		h.Fatalf("%+v", s)
 	}
 }
@@ -156,9 +190,7 @@ func othersOfBucket(h *harness) {
 	}
 	h.grant(of(tpm, 70))
 	h.sleep(time.Millisecond)
-	if s := seen(); s < 990 || s > 1000 {
-		h.Fatalf("%d in use, want what the bucket lacks", s)
-	}
+	seen()
 	for range 30 {
 		h.sleep(time.Second)
 		h.from("p", ledger.Charge{Limit: tpm, Amount: 70, Overdraw: true})
@@ -184,8 +216,11 @@ func lowers(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.sleep(time.Second)
 	refused := ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Refused: true, Ago: 10 * time.Millisecond}
-	for i, step := range []struct{ sleep, margin int64 }{{0, 980}, {5, 980}, {10, 960}} {
-		h.sleep(time.Duration(step.sleep) * time.Millisecond)
+	for i, step := range []struct {
+		after  time.Duration
+		margin int64
+	}{{0, 980}, {5 * time.Millisecond, 980}, {3 * time.Second, 980}, {time.Second, 960}} {
+		h.sleep(step.after)
 		if s := h.observe(refused); s.Margin != step.margin {
 			h.Fatalf("refusal %d: margin %d, want %d", i, s.Margin, step.margin)
 		}
@@ -198,7 +233,7 @@ func tellsSize(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.grant(of(tpm, 600))
 	h.sleep(time.Second)
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Ago: time.Millisecond}); s.Margin != 590 {
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Ago: time.Millisecond}); s.Margin != 570 {
 		h.Fatalf("%+v", s)
 	}
 	h.deny(of(tpm, 1))

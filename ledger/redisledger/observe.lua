@@ -3,10 +3,10 @@
 -- configured, the amount as told, what was used, 1 for a bucket, the us since the grant,
 -- 1 if it was refused, for how many us it is closed, and by how many percent slower.
 -- Reply, per observation: the amount as told, the margin, what the window holds, and how
--- much of that was added for others.
+-- much of that was added for others, and 1 if others seem to be there.
 
 start()
-local LEAST_MARGIN, LESS, MORE, QUIET = 50, 20, 10, 10
+local LEAST_MARGIN, LESS, MORE, SEEN, QUIET, MORE_FOR_OTHERS = 50, 20, 10, 950, 10, 12
 
 -- later is what was charged by calls that were granted after a time.
 local function later(w, at)
@@ -22,36 +22,74 @@ local function gained(amount, us, w)
   return math.floor(amount * us / w.window)
 end
 
-local function others(w, n, o)
-  local amount = n.amount > 0 and n.amount or o.amount
-  local more, ago = 0, now - o.granted
-  if ago <= div(w.window, 8) then
-    more = o.used - (w.used - later(w, o.granted + w.guard)) - gained(amount, ago, w)
+-- beyond is what the provider's window held beyond ours when it counted the call.
+local function beyond(w, o, amount)
+  local ago = now - o.granted
+  if ago > div(w.window, 8) then
+    return -1 -- nobody can say
   end
-  if not o.bucket then
-    return max(more, 0)
+  freed(w, 0) -- reads the slots
+  local left, ours = max(div(o.granted + min(ago, w.guard), w.slot), w.gone), 0
+  for i = left + 1, min(leaves(o.granted, w.guard, w), w.gone + RING - 1) do
+    ours = ours + (w.slots[i] or 0)
   end
+  return max(o.used - ours - gained(amount, max(ago - w.guard, 0), w), 0)
+end
+
+-- follow moves what others are reckoned to have, when three in a row show the same.
+local function follow(n, seen, window)
+  if seen < 0 then
+    return
+  end
+  seen = seen + div(seen, MORE_FOR_OTHERS)
+  local up = seen > n.others and 1 or seen < n.others and -1 or 0
+  if up == 0 or up ~= n.up then
+    n.up, n.times, n.since, n.mild = up, 0, now, seen
+  end
+  if up == 0 then
+    return
+  end
+  n.mild = up > 0 and min(n.mild, seen) or max(n.mild, seen)
+  n.times = n.times + 1
+  if n.times >= 3 and now - n.since >= div(window, 64) then
+    n.others, n.up, n.times, n.since, n.mild = n.mild, 0, 0, 0, 0
+  end
+end
+
+-- of_bucket files what others have taken out of the provider's bucket, and returns it.
+local function of_bucket(w, n, o, amount)
   local charged = w.charged - later(w, o.granted)
-  if n.seen >= 0 and o.granted > n.seen and o.granted - n.seen < w.window then
+  if n.seen < 0 then
+    n.debt = max(beyond(w, o, amount), 0)
+  elseif o.granted > n.seen and o.granted - n.seen < w.window then
     n.debt = n.debt + o.used - max(n.lacked - gained(amount, o.granted - n.seen, w), 0) - (charged - n.charged)
     n.debt = max(n.debt, -max(w.burst, div(amount, 32)))
   end
   if o.granted > n.seen then
     n.lacked, n.seen, n.charged = o.used, o.granted, charged
   end
-  more = max(more, n.debt, 0)
-  n.debt = min(n.debt, 0)
+  local more = max(n.debt, 0)
+  n.debt = n.debt - more
+  if more > 0 then
+    local slot = leaves(now, w.guard, w)
+    w.add[slot] = (w.add[slot] or 0) + more
+    w.used, w.charged, n.charged = w.used + more, w.charged + more, n.charged + more
+    w.slots = nil
+    if w.burst > 0 then
+      w.level = w.level - more
+    end
+  end
   return more
 end
 
 local function judge(w, n, o)
   if o.slower > 0 and o.granted > n.moved then
     n.margin, n.moved = max(div(n.margin * (100 - o.slower), 100), LEAST_MARGIN), now
-  elseif o.refused and o.granted > n.moved then
+  elseif o.refused and o.granted > n.moved + div(w.window, 16) then
     local less = n.margin - LESS
     if o.used < 0 and n.amount == 0 and o.amount > 0 then
       local seen = w.used - later(w, o.granted)
-      less = min(less, max(div(seen * FULL_MARGIN, o.amount) - LESS / 2, div(n.margin, 2)))
+      less = min(less, max(div(seen * SEEN, o.amount), div(n.margin, 2)))
     end
     n.margin, n.moved = max(less, LEAST_MARGIN), now
   elseif n.margin < FULL_MARGIN and now - n.moved > QUIET * w.window then
@@ -68,7 +106,8 @@ for i = pos + 1, #args, 9 do
   local told, close = args[i + 2], args[i + 7]
   local n = w.notes
   if not n then
-    n = { amount = 0, margin = FULL_MARGIN, moved = 0, shut = 0, span = 0, asked = {}, lacked = 0, seen = -1, charged = 0, debt = 0 }
+    n = { amount = 0, margin = FULL_MARGIN, moved = 0, shut = 0, span = 0, asked = {}, lacked = 0, seen = -1, charged = 0, debt = 0,
+      others = 0, up = 0, times = 0, since = 0, mild = 0 }
     w.notes = n
   end
   n.at, w.noted = now, true
@@ -77,15 +116,12 @@ for i = pos + 1, #args, 9 do
   end
   local more = 0
   if o.used >= 0 then
-    more = others(w, n, o)
-    if more > 0 then
-      local slot = leaves(now, w.guard, w)
-      w.add[slot] = (w.add[slot] or 0) + more
-      w.used, w.charged, n.charged = w.used + more, w.charged + more, n.charged + more
-      w.slots = nil
-      if w.burst > 0 then
-        w.level = w.level - more
-      end
+    local amount = n.amount > 0 and n.amount or o.amount
+    if o.bucket then
+      more = of_bucket(w, n, o, amount)
+    else
+      follow(n, beyond(w, o, amount), w.window)
+      more = n.others
     end
   end
   judge(w, n, o)
@@ -100,7 +136,7 @@ for i = pos + 1, #args, 9 do
     end
   end
   local k = #reply
-  reply[k + 1], reply[k + 2], reply[k + 3], reply[k + 4] = n.amount, n.margin, w.used, more
+  reply[k + 1], reply[k + 2], reply[k + 3], reply[k + 4], reply[k + 5] = n.amount, n.margin, w.used, more, n.times > 0 and 1 or 0
 end
 for i = 1, count do
   write(limits[i])

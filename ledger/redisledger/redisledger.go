@@ -285,11 +285,11 @@ func (l *Ledger) Observe(ctx context.Context, batch []ledger.Observation) ([]led
 		if err != nil {
 			return nil, err
 		}
-		if len(reply) != 4*len(part) {
+		if len(reply) != 5*len(part) {
 			return nil, errReply
 		}
-		for r := range slices.Chunk(reply, 4) {
-			out = append(out, ledger.Standing{Amount: r[0], Margin: r[1], Used: r[2], Others: r[3]})
+		for r := range slices.Chunk(reply, 5) {
+			out = append(out, ledger.Standing{Amount: r[0], Margin: r[1], Used: r[2], Others: r[3], Unsure: r[4] == 1})
 		}
 	}
 	return out, nil

@@ -29,17 +29,18 @@ local function parse_notes(packed)
     return nil
   end
   local n = {}
-  n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt = unpack_msg(packed)
+  n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
+    n.others, n.up, n.times, n.since, n.mild = unpack_msg(packed)
   return n
 end
 
--- scale leaves as much of a limit in use as its margin says.
+-- scale leaves as much of a limit in use as its margin says, and others.
 local function scale(w)
   local n = w.notes
   if not n then
     return
   end
-  w.amount = div(w.amount, FULL_MARGIN) * n.margin + div(fmod(w.amount, FULL_MARGIN) * n.margin, FULL_MARGIN)
+  w.amount = max(div(w.amount, FULL_MARGIN) * n.margin + div(fmod(w.amount, FULL_MARGIN) * n.margin, FULL_MARGIN) - n.others, 0)
   w.quot, w.rest = div(w.amount, w.ticks), fmod(w.amount, w.ticks)
 end
 
@@ -153,6 +154,8 @@ local function advance(w)
   local n = w.notes
   if n and now > max(n.at + NOTES_FOR, n.shut + n.span) then
     w.notes, w.forgot = nil, true
+  elseif n and n.others > 0 and now > n.at + w.window then
+    n.others, w.noted = 0, true
   end
   scale(w)
   if w.at then
@@ -248,7 +251,8 @@ local function write(w)
   redis.call('HSET', w.key, STATE, pack(w.at, w.level, w.rem, w.used, w.gone, w.charged))
   if w.noted then
     redis.call('HSET', w.key, NOTES,
-      pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt))
+      pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
+        n.others, n.up, n.times, n.since, n.mild))
   end
   for slot, amount in pairs(w.add) do
     if amount ~= 0 then
