@@ -3,6 +3,9 @@ package estimator
 import (
 	"fmt"
 	"log/slog"
+
+	"github.com/paceline-go/paceline/estimator/learn"
+	"github.com/paceline-go/paceline/job"
 )
 
 // Config says what the estimator cannot know. The zero Config is usable.
@@ -16,9 +19,31 @@ type Config struct {
 	// FileTokens is what a file in the prompt counts; 0 means 4096. Nothing bounds
 	// what a file may really cost, so such an estimate has no bound either.
 	FileTokens int64
-	// AudioTokensPerSecond is what audio in the prompt counts; 0 means 10, which
-	// users report of OpenAI (community.openai.com 971012).
+	// AudioTokensPerSecond is what audio in the prompt counts; 0 means what is known
+	// of the model's maker: 32 for Gemini, and 10 for others.
 	AudioTokensPerSecond int64
+	// Counters counts the texts of models that need another tokenizer, by their names
+	// as in Outputs. Of the new text of a request a Counter is given at most 16 KiB, and
+	// 128 slices of 64 bytes of what is more.
+	Counters map[string]Counter
+
+	// Factors corrects the counts of texts that are not exact, by what calls of the same
+	// Provider, model and route really had; nil does not. Learn teaches it.
+	Factors  *learn.Factors
+	Provider string
+	// Margin reserves what 95 % of calls stay below in the place of the mean.
+	Margin bool
+	// Lengths predicts the outputs of calls that declare no cap, in the place of Outputs
+	// and DefaultOutput once it has seen some; nil does not. Learn teaches it.
+	Lengths *learn.Lengths
+	// Predict says for which calls the prediction may also stand in the place of a cap
+	// that they declare; nil means for none. It may for a provider that does not
+	// count the declared cap at admission.
+	Predict func(*job.Spec) bool
+	// Route says what calls are to be learnt from together; nil means those of a
+	// tenant.
+	Route func(*job.Spec) string
+
 	// Logger hears of models that are not known, once each; nil means
 	// slog.Default.
 	Logger *slog.Logger
@@ -33,7 +58,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"DefaultOutput", &c.DefaultOutput, 512},
 		{"FileTokens", &c.FileTokens, 4096},
-		{"AudioTokensPerSecond", &c.AudioTokensPerSecond, 10},
+		{"AudioTokensPerSecond", &c.AudioTokensPerSecond, 0},
 	} {
 		if *f.value < 0 || *f.value > MaxTokens {
 			return Config{}, fmt.Errorf("estimator: %s is %d, want 0 to %d", f.name, *f.value, int64(MaxTokens))
@@ -50,6 +75,17 @@ func (c Config) withDefaults() (Config, error) {
 		outputs[baseName(model)] = n
 	}
 	c.Outputs = outputs
+	counters := make(map[string]Counter, len(c.Counters))
+	for model, counter := range c.Counters {
+		if counter == nil {
+			return Config{}, fmt.Errorf("estimator: Counters[%q] is nil", model)
+		}
+		counters[baseName(model)] = counter
+	}
+	c.Counters = counters
+	if c.Route == nil {
+		c.Route = func(s *job.Spec) string { return s.Tenant }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -58,11 +94,19 @@ func (c Config) withDefaults() (Config, error) {
 
 // output returns the output expected of one choice of a model that declares none.
 func (c *Config) output(model string) int64 {
-	name, longest, n := baseName(model), "", c.DefaultOutput
-	for prefix, v := range c.Outputs {
+	if n, ok := lookUp(c.Outputs, baseName(model)); ok {
+		return n
+	}
+	return c.DefaultOutput
+}
+
+// lookUp returns the value for the longest prefix of a name.
+func lookUp[V any](m map[string]V, name string) (value V, ok bool) {
+	longest := ""
+	for prefix, v := range m {
 		if len(prefix) > len(longest) && hasPrefix(name, prefix) {
-			longest, n = prefix, v
+			longest, value, ok = prefix, v, true
 		}
 	}
-	return n
+	return value, ok
 }

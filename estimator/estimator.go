@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -14,13 +15,21 @@ import (
 // Estimator estimates requests. It is safe for concurrent use. Make one with
 // [New], and one per process: what it remembers is what makes it fast.
 type Estimator struct {
-	cfg   Config
-	load  func(encoding) (counter, error)
-	randN func(int64) int64
-	memos [encodings]*memo
+	cfg      Config
+	load     func(tokenizer) (counter, error)
+	randN    func(int64) int64
+	counters map[string]configured // of Config.Counters
+	memo     memo
+	seeds    []maphash.Seed // of the memo, by tokenizer
 
 	mu     sync.Mutex
 	logged map[string]struct{} // guarded by mu
+}
+
+// configured is a counter of Config and the number that it goes by.
+type configured struct {
+	tokenizer
+	counter
 }
 
 // The methods an estimate names, from the surest to the least sure; of several
@@ -30,25 +39,34 @@ const (
 	Exact = "exact"
 	// Bound: counted, with something in it that is priced by a rule that errs
 	// upwards: tools, images, audio, files, parts of unknown types, or a run of
-	// over 512 bytes that had to be cut.
+	// over 2048 bytes that had to be cut.
 	Bound = "bound"
+	// Weighted: counted in o200k_base and multiplied by what the model's maker needs
+	// for it, script by script. On natural text 95 % of the estimates are less than 5 to
+	// 14 % off, by the maker; one in an alphabet that is rare on the net may be 40 %.
+	Weighted = "weighted"
 	// Fallback: counted in o200k_base, because the model is not known. The real
 	// count of English is some percent off, that of other scripts up to threefold.
 	Fallback = "fallback"
 	// Sampled: some text was too much to count and was estimated from slices at
-	// random places; the next estimate of the same request may differ.
+	// random places; the next estimate of the same request may differ. 95 % of the
+	// estimates are less than 4 % off.
 	Sampled = "sampled"
 )
 
 // Result is an estimate and how it came about.
 type Result struct {
-	// Estimate has 1 or more for Input. Its Upper is MaxTokens where nothing bounds
+	// Estimate has 1 or more for Input. Its Upper holds as surely as the rules for tools
+	// and images do, and for a sample in 99 of 100; it is MaxTokens where nothing bounds
 	// the input: a prompt with a file.
 	job.Estimate
-	// Encoding is the vocabulary that was used, "o200k_base" or "cl100k_base".
+	// Encoding is the vocabulary that was used: "o200k_base", "cl100k_base", or
+	// "configured" for one of Config's.
 	Encoding string
-	// UnknownModel says that the vocabulary is not known to be the model's own.
+	// UnknownModel says that nothing is known of the model.
 	UnknownModel bool
+
+	media int64 // the part of Input that is images, audio and files
 }
 
 // ErrRequest is returned for a job whose Request this package cannot estimate.
@@ -62,14 +80,18 @@ func New(cfg Config) (*Estimator, error) {
 		return nil, err
 	}
 	// The generator of math/rand/v2 is seeded at random in each process.
-	e := &Estimator{cfg: cfg, load: loadCounter, randN: rand.Int64N, logged: map[string]struct{}{}}
-	for i := range e.memos {
-		e.memos[i] = newMemo()
+	e := &Estimator{cfg: cfg, load: tokenizer.load, randN: rand.Int64N,
+		counters: map[string]configured{}, logged: map[string]struct{}{}}
+	for model, c := range cfg.Counters {
+		e.counters[model] = configured{tokenizers + tokenizer(len(e.counters)), foreignCounter{c}}
+	}
+	for range int(tokenizers) + len(e.counters) {
+		e.seeds = append(e.seeds, maphash.MakeSeed())
 	}
 	return e, nil
 }
 
-// Load loads the vocabularies of the models, 0.1 to 0.3 s each, so that no call
+// Load loads the vocabularies of the models, less than 0.1 s each, so that no call
 // waits for them. Without models it loads both.
 func (e *Estimator) Load(models ...string) error {
 	if len(models) == 0 {
@@ -77,23 +99,32 @@ func (e *Estimator) Load(models ...string) error {
 	}
 	for _, m := range models {
 		f, _ := familyOf(m)
-		if _, err := e.load(f.encoding); err != nil {
+		if _, err := e.load(f.tokenizer); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Estimate returns what a job is expected to use. Its Request is a [*Request]; or
-// the JSON body of a chat as a []byte or json.RawMessage, which is parsed each
-// time; or a string, the one message of a chat. The error is [ErrRequest] for
-// anything else, a [*RequestError] for a body that is wrong, and that of loading
-// the vocabulary.
+// Estimate returns what a job is expected to use, by what was counted and what was
+// learnt. Its Request is a [*Request]; or the JSON body of a chat as a []byte or
+// json.RawMessage, which is parsed each time; or a string, the one message of a chat.
+// The error is [ErrRequest] for anything else, a [*RequestError] for a body that is
+// wrong, and that of loading the vocabulary.
 func (e *Estimator) Estimate(s job.Spec) (job.Estimate, error) {
-	var (
-		r   *Request
-		err error
-	)
+	r, err := requestOf(&s)
+	if err != nil {
+		return job.Estimate{}, err
+	}
+	res, err := e.Measure(s.Model, r)
+	if err != nil {
+		return job.Estimate{}, err
+	}
+	e.correct(&s, r, &res)
+	return res.Estimate, nil
+}
+
+func requestOf(s *job.Spec) (r *Request, err error) {
 	switch v := s.Request.(type) {
 	case *Request:
 		r = v
@@ -104,36 +135,42 @@ func (e *Estimator) Estimate(s job.Spec) (job.Estimate, error) {
 	case string:
 		r = textRequest(v)
 	}
-	if err != nil {
-		return job.Estimate{}, err
+	if err == nil && r == nil {
+		err = fmt.Errorf("%w: %T", ErrRequest, s.Request)
 	}
-	if r == nil {
-		return job.Estimate{}, fmt.Errorf("%w: %T", ErrRequest, s.Request)
-	}
-	res, err := e.Measure(s.Model, r)
-	return res.Estimate, err
+	return r, err
 }
 
-// Measure estimates a request for a model; the empty model is the one that the
-// request names. The only error is that of loading the vocabulary.
+// Measure estimates a request for a model, by what can be counted alone; the empty
+// model is the one that the request names. The only error is that of loading the
+// vocabulary.
 func (e *Estimator) Measure(model string, r *Request) (Result, error) {
 	if model == "" {
 		model = r.Model
 	}
 	f, known := familyOf(model)
+	var c counter
+	if own, ok := lookUp(e.counters, baseName(model)); ok {
+		f.tokenizer, c, known = own.tokenizer, own.counter, true
+	} else {
+		var err error
+		if c, err = e.load(f.tokenizer); err != nil {
+			return Result{}, err
+		}
+	}
 	if !known {
 		e.logUnknown(model)
 	}
-	c, err := e.load(f.encoding)
-	if err != nil {
-		return Result{}, err
+	method := Exact
+	switch {
+	case !known:
+		method = Fallback
+	case f.tokenizer > cl100k && f.tokenizer < tokenizers:
+		method = Weighted
 	}
-	m := newMeter(c, e.memos[f.encoding], !known)
-	res := Result{
-		Estimate:     e.input(&r.prompt, m, f.image, baseName(model) == firstChatModel),
-		Encoding:     f.encoding.String(),
-		UnknownModel: !known,
-	}
+	m := newMeter(c, view{&e.memo, e.seeds[f.tokenizer]}, method == Exact, len(r.prompt.ends))
+	res := e.input(&r.prompt, &m, &f, method, baseName(model) == firstChatModel)
+	res.Encoding, res.UnknownModel = f.tokenizer.String(), !known
 	if !r.embeddings {
 		res.Declared = r.Declared
 		perChoice := r.OutputCap
@@ -145,40 +182,45 @@ func (e *Estimator) Measure(model string, r *Request) (Result, error) {
 	return res, nil
 }
 
-// input prices a prompt.
-func (e *Estimator) input(p *prompt, m *meter, rule imageRule, firstModel bool) job.Estimate {
+// input prices a prompt; method is how its texts are counted if nothing else is in it.
+func (e *Estimator) input(p *prompt, m *meter, f *family, method string, firstModel bool) Result {
 	for text := range p.each {
 		m.add(text)
 	}
 	overhead := p.overhead(firstModel)
-	n, upper, method := overhead+m.tokens, overhead+m.upper, Exact
-
-	for _, img := range p.images {
-		t := rule.tokens(img)
-		n, upper = saturatingAdd(n, t), saturatingAdd(upper, t)
+	n, upper := overhead+m.tokens, overhead+m.upper
+	media, mediaUpper := e.media(p, f)
+	if method == Exact && (p.priced || m.cut || media > 0) {
+		method = Bound
 	}
-	low, high := p.audio.tokens(e.cfg.AudioTokensPerSecond)
-	n, upper = saturatingAdd(n, low), saturatingAdd(upper, high)
+	if m.leftBytes > 0 {
+		low, high := m.sample(p, e.randN)
+		n, upper = n+low, upper+high
+		method = Sampled
+	}
+	n = max(saturatingAdd(n, media), 1) // no provider takes an empty prompt for nothing
+	upper = max(saturatingAdd(upper, mediaUpper), n)
+	if method == Exact {
+		upper = 0
+	}
+	return Result{Estimate: job.Estimate{Input: n, Upper: upper, Method: method}, media: media}
+}
+
+// media prices what is not text.
+func (e *Estimator) media(p *prompt, f *family) (n, upper int64) {
+	for _, img := range p.images {
+		n = saturatingAdd(n, f.image.tokens(img))
+	}
+	rate := e.cfg.AudioTokensPerSecond
+	if rate == 0 {
+		rate = f.audioRate()
+	}
+	low, high := p.audio.tokens(rate)
+	n, upper = saturatingAdd(n, low), saturatingAdd(n, high)
 	if p.files > 0 {
 		n, upper = saturatingAdd(n, saturatingMul(p.files, e.cfg.FileTokens)), MaxTokens
 	}
-	if p.priced || m.cut || len(p.images) > 0 || p.audio != (audio{}) || p.files > 0 {
-		method = Bound
-	}
-	if m.fallback {
-		method = Fallback
-	}
-	if m.restBytes > 0 {
-		n, upper = saturatingAdd(n, m.sample(e.randN)), saturatingAdd(upper, m.restBytes)
-		method = Sampled
-	}
-	n = max(n, 1) // no provider takes an empty prompt for nothing
-	if method == Exact {
-		upper = 0
-	} else {
-		upper = max(upper, n)
-	}
-	return job.Estimate{Input: n, Upper: upper, Method: method}
+	return n, upper
 }
 
 // maxLogged bounds the names kept of models that were logged, and maxName their

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -83,6 +84,7 @@ func TestOutput(t *testing.T) {
 
 func TestConfigMistakes(t *testing.T) {
 	for _, cfg := range []Config{
+		{Counters: map[string]Counter{"mine": nil}},
 		{DefaultOutput: -1}, {FileTokens: -1}, {AudioTokensPerSecond: MaxTokens + 1},
 		{Outputs: map[string]int64{"gpt-4o": 0}}, {Outputs: map[string]int64{"gpt-4o": -5}},
 	} {
@@ -97,7 +99,7 @@ func TestUnknownModels(t *testing.T) {
 	e := newEstimator(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	r := parseChat(t, `{"messages":[{"role":"user","content":"hello world"}]}`)
 	for range 3 {
-		got := measure(t, e, "claude-sonnet-4-5", r)
+		got := measure(t, e, "grok-4", r)
 		// As many tokens as bytes, in a vocabulary of one byte a token.
 		if !got.UnknownModel || got.Encoding != "o200k_base" || got.Method != Fallback || got.Input != 9 || got.Upper != 7+11 {
 			t.Errorf("got %+v", got)
@@ -106,7 +108,7 @@ func TestUnknownModels(t *testing.T) {
 	if got := measure(t, e, "gpt-4o", r); got.UnknownModel {
 		t.Error("gpt-4o is said to be unknown")
 	}
-	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "claude-sonnet-4-5") {
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "grok-4") {
 		t.Errorf("logged %d lines, want one that names the model: %s", n, log.String())
 	}
 	for i := range 2 * maxLogged {
@@ -120,7 +122,7 @@ func TestUnknownModels(t *testing.T) {
 func TestLoadError(t *testing.T) {
 	e := newEstimator(t, Config{})
 	broken := errors.New("broken")
-	e.load = func(encoding) (counter, error) { return nil, broken }
+	e.load = func(tokenizer) (counter, error) { return nil, broken }
 	if _, err := e.Estimate(job.Spec{Request: "x"}); !errors.Is(err, broken) {
 		t.Errorf("Estimate: %v", err)
 	}
@@ -132,24 +134,72 @@ func TestLoadError(t *testing.T) {
 	}
 }
 
-// The first uses of a vocabulary come all at once, and so do estimates.
-func TestFirstUseStorm(t *testing.T) {
-	var v vocabulary
+// Many requests at once share the memo and the counters.
+func TestConcurrentUse(t *testing.T) {
 	e := newEstimator(t, Config{})
-	e.load = v.load
 	r := parseChat(t, string(chatOf(t, strings.Repeat("What goes up must come down. ", 300), 700)))
 	results := make([]Result, 16)
 	var wg sync.WaitGroup
 	for i := range results {
-		wg.Go(func() { results[i], _ = e.Measure("gpt-4", r) })
+		wg.Go(func() { results[i], _ = e.Measure(modelOf[i%2], r) })
 	}
 	wg.Wait()
-	for _, got := range results {
-		if got != results[0] || got.Method != Exact || got.Input < 2000 {
-			t.Errorf("got %+v and %+v", got, results[0])
+	for i, got := range results {
+		if got != results[i%2] || got.Method != Exact || got.Input < 2000 {
+			t.Errorf("got %+v and %+v", got, results[i%2])
 		}
 	}
 }
+
+// Models of other makers are counted in o200k_base and weighted: here by the ratios
+// that their tokenizers had on text of that kind, within 15 %.
+func TestOtherFamilies(t *testing.T) {
+	e := newEstimator(t, Config{Logger: slog.New(slog.DiscardHandler)})
+	english := strings.Repeat("All human beings are born free and equal in dignity and rights, she said. ", 40)
+	chinese := strings.Repeat("人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。", 40)
+	numbers := strings.Repeat("482,915,377,206,", 100)
+	for _, c := range []struct {
+		model, text string
+		ratio       float64 // median, of documents of this kind
+	}{
+		{"claude-sonnet-4-5", english, 1.05}, {"claude-sonnet-4-5", chinese, 1.26}, {"claude-sonnet-4-5", numbers, 1.00},
+		{"gemini-2.5-pro", english, 1.04}, {"gemini-2.5-pro", chinese, .90}, {"gemini-2.5-pro", numbers, 1.80},
+		{"llama-3.3-70b", english, 1.02}, {"llama-3.3-70b", chinese, 1.04}, {"llama-3.3-70b", numbers, 1.00},
+		{"qwen3-max", english, 1.03}, {"qwen3-max", chinese, .90}, {"qwen3-max", numbers, 1.80},
+		{"deepseek-chat", english, 1.02}, {"deepseek-chat", chinese, .85}, {"deepseek-chat", numbers, 1.00},
+	} {
+		got := textTokens(t, e, c.model, c.text)
+		want := c.ratio * float64(textTokens(t, e, "gpt-4o", c.text).Input)
+		if math.Abs(float64(got.Input)-want) > .15*want || got.Method != Weighted || got.Upper != int64(len(c.text)) {
+			t.Errorf("%s %.12q: got %+v, want about %.0f", c.model, c.text, got, want)
+		}
+	}
+}
+
+type fixedCounter int
+
+func (c fixedCounter) Count(string) int { return int(c) }
+
+func TestConfiguredCounters(t *testing.T) {
+	e := newEstimator(t, Config{Counters: map[string]Counter{"mine": fixedCounter(5), "mine-too": fixedCounter(-1), "gpt-4": fixedCounter(7)}})
+	for model, want := range map[string]int64{"mine": 5, "Mine-2": 5, "mine-too": 1, "gpt-4-turbo": 7} {
+		got := measure(t, e, model, parseChat(t, `{"prompt":"hello world"}`))
+		if got.Input != want || got.Method != Exact || got.UnknownModel || got.Encoding != "configured" {
+			t.Errorf("%s: got %+v, want %d", model, got, want)
+		}
+	}
+	// What is counted of a long text is bounded.
+	c := &fakeCounter{}
+	e = newEstimator(t, Config{Counters: map[string]Counter{"mine": public{c}}})
+	long := strings.Repeat("some words. ", 20_000)
+	if got := textTokens(t, e, "mine", long); got.Method != Sampled || c.bytes > 128*(64+32) || got.Input < 50_000 {
+		t.Errorf("got %+v for %d bytes, %d of them counted", got, len(long), c.bytes)
+	}
+}
+
+type public struct{ c *fakeCounter }
+
+func (p public) Count(text string) int { n, _ := p.c.count(text); return n }
 
 // BerriAI/litellm#10409, #10383: a longer conversation never costs less.
 func TestMoreMessagesNeverCostLess(t *testing.T) {

@@ -2,6 +2,7 @@ package estimator
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -69,7 +70,7 @@ func textTokens(t testing.TB, e *Estimator, model, text string) job.Estimate {
 }
 
 // modelOf is a model for each encoding.
-var modelOf = [encodings]string{o200k: "gpt-4o", cl100k: "gpt-4"}
+var modelOf = [...]string{o200k: "gpt-4o", cl100k: "gpt-4"}
 
 func readJSON(t testing.TB, file string, v any) {
 	t.Helper()
@@ -87,7 +88,7 @@ type sampleText struct {
 	O200k, Cl100k int64
 }
 
-func (s sampleText) tokens(e encoding) int64 {
+func (s sampleText) tokens(e tokenizer) int64 {
 	if e == cl100k {
 		return s.Cl100k
 	}
@@ -111,20 +112,30 @@ func corpus(t testing.TB) (texts []sampleText) {
 }
 
 // fakeCounter counts a token per four bytes, and what it was handed.
-type fakeCounter struct {
-	calls, bytes, longest int
-	work                  int // by the model of nextPiece
-}
+type fakeCounter struct{ calls, bytes, longest int }
 
-func (c *fakeCounter) count(text string) int {
+func (c *fakeCounter) count(text string) (int, bool) {
 	c.calls++
 	c.bytes += len(text)
 	c.longest = max(c.longest, len(text))
-	c.work += nextPiece(text).work
-	return (len(text) + 3) / 4
+	return (len(text) + 3) / 4, false
 }
 
 func withCounter(e *Estimator, c counter) *Estimator {
-	e.load = func(encoding) (counter, error) { return c, nil }
+	e.load = func(tokenizer) (counter, error) { return c, nil }
 	return e
+}
+
+// newView returns an empty memo.
+func newView() view { return view{new(memo), maphash.MakeSeed()} }
+
+// promptOf returns a prompt of texts that are not empty.
+func promptOf(texts ...string) *prompt {
+	p := &prompt{text: strings.Join(texts, "")}
+	end := 0
+	for _, s := range texts {
+		end += len(s)
+		p.ends = append(p.ends, end)
+	}
+	return p
 }

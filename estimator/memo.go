@@ -10,11 +10,10 @@ import (
 // messages are counted apart, so all but its last message are known.
 //
 // It is safe for concurrent use without a lock: an entry is one word that is
-// read and written whole. The key is random per process, so nobody can aim at a
+// read and written whole. The keys are random per process, so nobody can aim at a
 // collision; by chance, a text is taken for another once in 2^46 look-ups of a
 // full table.
 type memo struct {
-	seed maphash.Seed
 	word [memoSets][memoWays]atomic.Uint64
 }
 
@@ -22,9 +21,8 @@ const (
 	memoSets = 1 << 13
 	memoWays = 8 // a cache line; 64Ki entries, 512 KiB in all
 
-	// memoMin is the length in bytes from which a text is worth a look-up, which
-	// takes some 30 ns; to count 16 bytes takes 5 us.
-	memoMin = 16
+	// memoMin is the length in bytes from which a look-up is faster than counting.
+	memoMin = 32
 
 	// A word holds the hash above the 18 bits of count and cut.
 	memoShift = 18
@@ -32,11 +30,7 @@ const (
 	memoCount = memoCut - 1
 )
 
-func newMemo() *memo { return &memo{seed: maphash.MakeSeed()} }
-
-func (m *memo) hash(text string) uint64 { return maphash.String(m.seed, text) }
-
-// get returns the count of the text with that hash, and whether the text was cut.
+// get returns the count of the text with a hash, and whether the text was cut.
 func (m *memo) get(hash uint64) (n int64, cut, ok bool) {
 	set := &m.word[hash%memoSets]
 	for i := range set {
@@ -47,7 +41,7 @@ func (m *memo) get(hash uint64) (n int64, cut, ok bool) {
 	return 0, false, false
 }
 
-// put remembers a count from 1 to memoCount, in an empty place or that of another.
+// put remembers a count from 0 to memoCount, in an empty place or that of another.
 func (m *memo) put(hash uint64, n int64, cut bool) {
 	w := hash>>memoShift<<memoShift | uint64(n)
 	if cut {
@@ -63,3 +57,11 @@ func (m *memo) put(hash uint64, n int64, cut bool) {
 	}
 	set[at].Store(w)
 }
+
+// view is the memo of one tokenizer: each has hashes of its own.
+type view struct {
+	*memo
+	seed maphash.Seed
+}
+
+func (v view) hash(text string) uint64 { return maphash.String(v.seed, text) }

@@ -2,39 +2,26 @@ package estimator
 
 import "strings"
 
-// encoding is one of the two vocabularies in use.
-type encoding int
-
-const (
-	o200k encoding = iota
-	cl100k
-	encodings // their number
-)
-
-// String returns the encoding's public name.
-func (e encoding) String() string {
-	if e == cl100k {
-		return "cl100k_base"
-	}
-	return "o200k_base"
-}
-
 // family is what the models whose names begin alike have in common.
 type family struct {
-	prefix   string
-	encoding encoding
-	image    imageRule
+	prefix    string
+	tokenizer tokenizer
+	image     imageRule
 }
 
 var (
 	tiles85  = imageRule{base: 85, tile: 170}
 	tilesO   = imageRule{base: 75, tile: 150}
-	tiles5   = imageRule{base: 70, tile: 140}
+	tiles5   = imageRule{base: 70, tile: 140} // documented; no bill was seen
 	mini4o   = imageRule{base: 2833, tile: 5667}
 	patch162 = imageRule{patch: 32, limit: 1536, percent: 162}
 	patch172 = imageRule{patch: 32, limit: 1536, percent: 172}
 	patch246 = imageRule{patch: 32, limit: 1536, percent: 246}
 	claude28 = imageRule{patch: 28, limit: 4784, percent: 100}
+	// 258 tokens per tile of 768 pixels (ai.google.dev/gemini-api/docs/tokens). No
+	// largest image is documented: 13 tiles were billed in
+	// langchain-ai/langchain-google#879.
+	gemini768 = imageRule{patch: 768, limit: 16, percent: 25800}
 )
 
 // families is what tiktoken 0.14.0 knows, and how each family prices images. The
@@ -65,14 +52,22 @@ var families = []family{
 	{"text-embedding-ada-002", cl100k, tiles85},
 }
 
-// claude has no public tokenizer: its encoding is as unknown as any other.
-var (
-	claude  = family{"", o200k, claude28}
-	unknown = family{"", o200k, tiles85}
-)
+// others are the families of other makers, known by a word in the name of the model.
+// A model distilled from one into another has the vocabulary of the latter, so deepseek
+// comes last.
+var others = []family{
+	{"claude", claude, claude28},
+	{"gemini", gemini, gemini768},
+	{"gemma", gemini, gemini768},
+	{"llama", llama, tiles85},
+	{"qwen", qwen, tiles85},
+	{"deepseek", deepseek, tiles85},
+}
+
+var unknown = family{"", o200k, tiles85}
 
 // familyOf returns the family a model belongs to. A model it does not know is
-// counted in o200k_base, which every new model has used so far, and known is
+// counted in o200k_base, which every new model of OpenAI has used so far, and known is
 // false.
 func familyOf(model string) (f family, known bool) {
 	name := baseName(model)
@@ -82,10 +77,25 @@ func familyOf(model string) (f family, known bool) {
 			f, known = c, true
 		}
 	}
-	if !known && strings.Contains(name, "claude") {
-		f = claude
+	if known {
+		return f, true
 	}
-	return f, known
+	for _, c := range others {
+		if strings.Contains(name, c.prefix) {
+			return c, true
+		}
+	}
+	return f, false
+}
+
+// audioRate returns the tokens per second of audio: 32 for Gemini
+// (ai.google.dev/gemini-api/docs/tokens), and for others the 10 that users report of
+// OpenAI (community.openai.com 971012).
+func (f *family) audioRate() int64 {
+	if f.tokenizer == gemini {
+		return 32
+	}
+	return 10
 }
 
 // baseName reduces the names routers and fine-tuning make to that of the model:

@@ -5,7 +5,7 @@ import "testing"
 func TestModelTable(t *testing.T) {
 	for _, c := range []struct {
 		model string
-		enc   encoding
+		tok   tokenizer
 		known bool
 		image imageRule
 	}{
@@ -44,10 +44,15 @@ func TestModelTable(t *testing.T) {
 		{"ft:gpt-4o:acme::abc123", o200k, true, tiles85},
 		{"ft:gpt-4o-mini-2024-07-18:acme/team:x/y:1", o200k, true, mini4o},
 		{"openai/ft:gpt-3.5-turbo:acme::1", cl100k, true, tiles85},
-		{"claude-sonnet-4-5", o200k, false, claude28},
-		{"us.anthropic.claude-3-haiku-20240307-v1:0", o200k, false, claude28},
-		{"gemini-2.5-pro", o200k, false, tiles85},
-		{"meta-llama/Llama-3.1-8B", o200k, false, tiles85},
+		{"claude-sonnet-4-5", claude, true, claude28},
+		{"us.anthropic.claude-3-haiku-20240307-v1:0", claude, true, claude28},
+		{"gemini-2.5-pro", gemini, true, gemini768},
+		{"google/gemma-3-27b-it", gemini, true, gemini768},
+		{"meta-llama/Llama-3.1-8B", llama, true, tiles85},
+		{"llama3.2:1b", llama, true, tiles85},
+		{"Qwen/Qwen3-235B-A22B", qwen, true, tiles85},
+		{"deepseek-chat", deepseek, true, tiles85},
+		{"deepseek-ai/DeepSeek-R1-Distill-Llama-70B", llama, true, tiles85},
 		{"gpt-6", o200k, false, tiles85},
 		{"gpt-47", o200k, false, tiles85},
 		{"o10", o200k, false, tiles85},
@@ -56,24 +61,24 @@ func TestModelTable(t *testing.T) {
 		{"", o200k, false, tiles85},
 	} {
 		f, known := familyOf(c.model)
-		if f.encoding != c.enc || known != c.known || f.image != c.image {
-			t.Errorf("%q: got %v %v %+v, want %v %v %+v", c.model, f.encoding, known, f.image, c.enc, c.known, c.image)
+		if f.tokenizer != c.tok || known != c.known || f.image != c.image {
+			t.Errorf("%q: got %v %v %+v, want %v %v %+v", c.model, f.tokenizer, known, f.image, c.tok, c.known, c.image)
 		}
 	}
 }
 
 // The roles that count as one token are one, in both vocabularies.
 func TestCommonRolesAreOneToken(t *testing.T) {
-	for enc := range encodings {
-		c, err := loadCounter(enc)
+	for enc := range modelOf {
+		c, err := tokenizer(enc).load()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, role := range []string{"system", "user", "assistant", "developer", "tool", "function"} {
 			var p prompt
 			p.role([]byte(role))
-			if p.fixed != int64(c.count(role)) || len(p.ends) > 0 {
-				t.Errorf("%v: role %s has %d tokens, counted as %d", enc, role, c.count(role), p.fixed)
+			if n, _ := c.count(role); p.fixed != int64(n) || len(p.ends) > 0 {
+				t.Errorf("%v: role %s has %d tokens, counted as %d", tokenizer(enc), role, n, p.fixed)
 			}
 		}
 	}

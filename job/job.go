@@ -40,10 +40,11 @@ type Estimate struct {
 	// Declared says that the client declared the output cap. A default that
 	// nobody declared may be lowered to fit a small limit; a declared cap may not.
 	Declared bool
-	// Upper is a bound on Input that is sure to hold; 0 when Input is exact.
+	// Upper is a bound on Input that is sure to hold, or holds in 99 of 100 when Input
+	// is sampled; 0 when Input is exact.
 	Upper int64
 	// Method is how Input was found, for metrics: "exact", "sampled", "bound",
-	// "fallback" for a model whose encoding is not known,
+	// "weighted" for a model of another maker, "fallback" for one that is not known,
 	// "given".
 	Method string
 }
