@@ -104,12 +104,12 @@ func (o options) plan() (*provider.Plan, error) {
 	return provider.NewPlan(provider.PlanConfig{Rules: o.rules(), Models: []string{o.model()}})
 }
 
-// estimate is what a job is going to be charged, exactly: its one message may cost
-// something by itself.
-func (o options) estimate(s size) job.Estimate {
+// estimate is what a job is going to be charged: its input exactly, where its one message
+// may cost something by itself, and so much output.
+func (o options) estimate(s size, output int64) job.Estimate {
 	input := s.input
 	if o.Provider != "" {
 		input += o.profile().Admission.PerMessage
 	}
-	return job.Estimate{Input: input, Output: s.cap, Declared: true, Method: "exact"}
+	return job.Estimate{Input: input, Output: output, Declared: true, Method: "exact"}
 }

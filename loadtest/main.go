@@ -134,7 +134,7 @@ func measure(ctx context.Context, o options, p *progress) (*report, error) {
 		return nil, err
 	}
 	ob.roundTrips = after - before
-	if o.Strategy == "paceline" { // the others do not use it
+	if o.Strategy == "paceline" || o.Strategy == oracle.name { // the others do not use it
 		if ob.line, err = v.line(ctx, s.LedgerName); err != nil {
 			return nil, err
 		}

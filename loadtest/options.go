@@ -34,8 +34,11 @@ type options struct {
 	KillAt      time.Duration // 0 for never
 	Cap         int64         // 0 for a part of the job
 	OutputMean  float64       // 0 for as long as the cap
-	Weights     []int64       // of the three tenants
-	Reserve     int           // percent of the token rate, for paid work
+	Outputs     string        // declared or chat
+	Expect      string        // what paceline reserves for an answer: cap, learnt or exact
+	LowerCaps   bool
+	Weights     []int64 // of the three tenants
+	Reserve     int     // percent of the token rate, for paid work
 	Seed        uint64
 	Compare     bool
 	HTML        string
@@ -55,7 +58,7 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.SetOutput(w)
 	o.Weights = []int64{1, 1, 1}
 	f.StringVar(&o.Scenario, "scenario", "steady", "`workload`, or several separated by commas:"+list(scenarios(o.Weights), func(s scenario) (string, string) { return s.name, s.about }))
-	f.StringVar(&o.Strategy, "strategy", "paceline", "`how` the limits are kept:"+list(strategies, func(s namedStrategy) (string, string) { return s.name, s.about }))
+	f.StringVar(&o.Strategy, "strategy", "paceline", "`how` the limits are kept:"+list(allStrategies(), func(s namedStrategy) (string, string) { return s.name, s.about }))
 	f.BoolVar(&o.Compare, "compare", false, "run every strategy, write a page with plots, and print a Markdown table")
 	f.StringVar(&o.HTML, "html", "", "`file` for the page of a comparison (default compare.html)")
 	f.StringVar(&o.SVG, "svg", "", "`file` for the first plot of a comparison by itself")
@@ -76,6 +79,9 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.DurationVar(&o.KillAt, "kill-at", 0, "when one process is killed (kill -9); 0 for never")
 	f.Int64Var(&o.Cap, "cap", 0, "output tokens that every job declares; 0 for 30 % of the job")
 	f.Float64Var(&o.OutputMean, "output-mean", 0, "mean length of the answers in tokens; 0 for as long as declared")
+	f.StringVar(&o.Outputs, "outputs", "declared", "how long the answers are: declared, or chat as recorded at a provider, mean 211 tokens")
+	f.StringVar(&o.Expect, "expect", "", "what paceline reserves for an answer: cap, learnt, exact (default learnt where the provider charges an answer as it is produced and -outputs or -output-mean makes answers shorter than -cap, else cap)")
+	f.BoolVar(&o.LowerCaps, "lower-caps", false, "send a lower cap than a job declares when its answer is expected to be far shorter")
 	f.Func("weights", "`weights` of the three tenants in tenants and neighbours, the flooder first (default 1:1:1)", func(text string) (err error) {
 		o.Weights, err = parseWeights(text)
 		return err
@@ -176,7 +182,7 @@ func (o options) filled(weights bool) (options, error) {
 	least := max(2*o.Minute, sc.from(o))
 	largest := o.sizes().largest()
 	switch {
-	case !slices.ContainsFunc(strategies, func(s namedStrategy) bool { return s.name == o.Strategy }):
+	case !slices.ContainsFunc(allStrategies(), func(s namedStrategy) bool { return s.name == o.Strategy }):
 		return bad("-strategy: there is no %q", o.Strategy)
 	case o.Procs < 1:
 		return bad("-procs must be at least 1, not %d", o.Procs)
@@ -209,12 +215,31 @@ func (o options) filled(weights bool) (options, error) {
 		return bad("-inflight must not be negative, not %d", o.InFlight)
 	case !(o.OutputMean >= 0 && o.OutputMean <= maxLimit):
 		return bad("-output-mean must be from 0 to %d, not %g", maxLimit, o.OutputMean)
+	case o.Outputs != "declared" && o.Outputs != "chat":
+		return bad("-outputs: there is no %q", o.Outputs)
+	case o.Outputs == "chat" && o.OutputMean > 0:
+		return bad("-outputs chat has its own lengths; leave -output-mean out")
+	case !slices.Contains([]string{"", "cap", "learnt", "exact"}, o.Expect):
+		return bad("-expect: there is no %q", o.Expect)
+	case o.Strategy == oracle.name && o.Expect != "" && o.Expect != "exact":
+		return bad("-strategy oracle expects exact lengths; leave -expect out")
 	case o.Duration <= least:
 		return bad("-duration must be more than %v, not %v: the scenario is measured from then on", least, o.Duration)
 	case o.KillAt < 0 || o.KillAt >= o.Duration:
 		return bad("-kill-at must be before the end of the load, not %v", o.KillAt)
 	case o.KillAt > 0 && o.Procs < 2:
 		return bad("-kill-at wants a second process, which goes on")
+	}
+	switch produced := o.Settle == simprovider.Produced && o.Provider == ""; {
+	case o.Strategy == oracle.name:
+		o.Expect = "exact"
+	case o.Expect == "" && produced && o.Cap > 0 && (o.Outputs == "chat" || o.OutputMean > 0):
+		o.Expect = "learnt"
+	case o.Expect == "":
+		o.Expect = "cap"
+	}
+	if o.Settle != simprovider.Produced && o.Expect == "exact" {
+		o.Expect = "cap" // the provider holds the cap until the end, and whoever reserves less is refused
 	}
 	if _, err := simprovider.New(o.provider()); err != nil {
 		return options{}, fmt.Errorf("%w: %w", errUsage, err)

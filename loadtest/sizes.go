@@ -53,16 +53,25 @@ func (s size) charge() int64 { return s.input + s.cap }
 
 // sizes makes sizes of lengths.
 type sizes struct {
-	cap        int64   // declared by every job; 0 for outputPercent of the job
-	outputMean float64 // of the answers; 0 for as long as the cap
+	cap     int64   // declared by every job; 0 for outputPercent of the job
+	outputs lengths // of the answers; nil for as long as the cap
 }
 
-func (o options) sizes() sizes { return sizes{cap: o.Cap, outputMean: o.OutputMean} }
+func (o options) sizes() sizes {
+	s := sizes{cap: o.Cap}
+	switch {
+	case o.Outputs == "chat":
+		s.outputs = chatOutputs
+	case o.OutputMean > 0:
+		s.outputs = logNormal(o.OutputMean)
+	}
+	return s
+}
 
 func (s sizes) draw(r *rand.Rand, l lengths) size {
 	sz := s.of(min(max(whole(l.draw(r)), minSize), maxSize))
-	if s.outputMean > 0 {
-		sz.output = min(max(whole(logNormal(s.outputMean).draw(r)), 1), sz.cap)
+	if s.outputs != nil {
+		sz.output = min(max(whole(s.outputs.draw(r)), 1), sz.cap)
 	}
 	return sz
 }

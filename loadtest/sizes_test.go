@@ -20,7 +20,7 @@ func TestSizes(t *testing.T) {
 		capIsAnswers bool
 	}{
 		{"answers as long as declared", sizes{}, 800, 240, minSize, maxSize, true},
-		{"long caps, short answers", sizes{cap: 4096, outputMean: 250}, 4656, 250, 35 + 4096, 5600 + 4096, false},
+		{"long caps, short answers", sizes{cap: 4096, outputs: logNormal(250)}, 4656, 250, 35 + 4096, 5600 + 4096, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Logf("seed %d", seed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,9 +45,15 @@ var strategies = []namedStrategy{
 	{"poll", "token buckets in Redis that every dispatcher polls", newPoll},
 }
 
+// oracle is no part of a comparison: nobody can do what it does.
+var oracle = namedStrategy{"oracle", "paceline that knows beforehand how long each answer will be", newPaceline}
+
+// allStrategies are those that -strategy can name.
+func allStrategies() []namedStrategy { return append(slices.Clone(strategies), oracle) }
+
 // strategy makes the one that the flags name.
 func (s setup) strategy(sc scenario, sh shared) (strategy, error) {
-	for _, st := range strategies {
+	for _, st := range allStrategies() {
 		if st.name == s.Options.Strategy {
 			return st.make(s, sc, sh)
 		}

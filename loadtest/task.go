@@ -81,6 +81,7 @@ func (t *task) call(context.Context) (any, job.Usage, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, job.Usage{}, fmt.Errorf("loadtest: status %d: %.300s", resp.StatusCode, body)
 	}
+	t.worker.lengths.Observe(t.worker.key(), t.size.cap, t.size.output, t.size.output == t.size.cap)
 	t.record.Counted = max(answered-t.worker.setup.Options.answerTime(t.size.output), t.record.Sent)
 	return t.usage(body)
 }

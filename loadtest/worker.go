@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paceline-go/paceline/dispatcher"
+	"github.com/paceline-go/paceline/estimator/learn"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger/redisledger"
 )
@@ -38,6 +39,7 @@ type worker struct {
 	results  sync.WaitGroup // of those who take them
 	seq      atomic.Int64
 	failures atomic.Int64
+	lengths  *learn.Lengths
 }
 
 // errOrphan ends a worker whose parent ended.
@@ -74,6 +76,10 @@ func serveWorker(in io.Reader, out io.Writer, open opener, transport http.RoundT
 	w := &worker{setup: *first.Setup, box: newOutbox(), over: make(chan struct{})}
 	w.log = slog.Default().With("proc", w.setup.Proc)
 	w.client = &http.Client{Transport: transport}
+	var err error
+	if w.lengths, err = learn.NewLengths(learn.LengthsConfig{}); err != nil {
+		return err
+	}
 	sh, closer, err := open(w.setup)
 	if err != nil {
 		return err
@@ -176,7 +182,8 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 // offer submits a job, and tells what becomes of it.
 func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 	w.box.add(t.record)
-	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size), Request: t}
+	output := w.expect(t)
+	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size, output), Request: t}
 	t.spec = spec
 	if p, ok := s.(paceline); ok {
 		t.feedback = p.feedback
@@ -199,6 +206,27 @@ func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 		}
 	})
 }
+
+// expect is how long a job's answer is expected to be, and lowers its cap if it may.
+func (w *worker) expect(t *task) int64 {
+	o, s := w.setup.Options, &t.size
+	learnt, _ := w.lengths.Predict(w.key(), s.cap)
+	if o.LowerCaps {
+		s.cap = learn.LowerCap(s.cap, learnt)
+		s.output = min(s.output, s.cap)
+	}
+	switch o.Expect {
+	case "exact":
+		return s.output
+	case "learnt":
+		return min(learnt, s.cap)
+	default:
+		return s.cap
+	}
+}
+
+// key is what lengths are learnt for: all jobs are of one kind.
+func (w *worker) key() learn.Key { return learn.Key{Model: w.setup.Options.model()} }
 
 func (w *worker) end(t *task, err error) {
 	t.record.Ended = max(w.since(time.Now()), 1)
