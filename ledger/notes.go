@@ -42,7 +42,9 @@ const (
 	seenMargin             = 950
 	// What others are seen to have is a little old, and grows by so many parts.
 	moreForOthers = 12
-	quietWindows  = 10
+	// Others who have so large a part of the limit more than was known explain a refusal.
+	explains     = 50
+	quietWindows = 10
 	// Refusals within so large a part of a window after the last one do not count.
 	lessOften = 16
 	// notesFor is how long notes are kept after the last observation.
@@ -133,7 +135,9 @@ func (b *budget) observe(o *Observation, now int64) Standing {
 			others = n.others
 		}
 	}
-	b.judge(n, o, granted, now)
+	if !o.Refused || !b.explain(n, o, granted, now) {
+		b.judge(n, o, granted, now)
+	}
 	if o.Close > 0 {
 		if n.shut+n.span <= now {
 			n.asked = nil
@@ -200,6 +204,22 @@ func (n *notes) follow(seen, now, window int64) {
 	if r.times++; r.times >= 3 && now-r.since >= window/64 {
 		n.others, *r = r.mild, run{}
 	}
+}
+
+// explain says whether others are why the provider refused a call: its window was full,
+// with less of ours than the limit. Then they have the rest.
+func (b *budget) explain(n *notes, o *Observation, granted, now int64) bool {
+	if o.Bucket || n.amount == 0 {
+		return false
+	}
+	full := *o
+	full.Used = n.amount
+	seen := b.beyond(&full, n.amount, granted, now)
+	if seen <= n.others+n.amount/explains {
+		return false
+	}
+	n.others, n.run = seen, run{}
+	return true
 }
 
 // ofBucket files what others have taken out of the provider's bucket as a charge, and

@@ -18,6 +18,7 @@ var heard = []test{
 	{name: "others who use a bucket all the time are found", run: othersOfBucket, exact: true},
 	{name: "what remains never raises", run: neverRaises},
 	{name: "a refusal lowers the margin once", run: lowers, exact: true},
+	{name: "others who explain a refusal spare the margin", run: explained, exact: true},
 	{name: "a refusal by a limit of unknown size tells it", run: tellsSize, exact: true},
 	{name: "quiet time raises the margin", run: raises, exact: true},
 	{name: "growth that was too quick takes off a part", run: slower},
@@ -44,7 +45,7 @@ func (h *harness) from(process string, charges ...ledger.Charge) ledger.Decision
 
 func closes(h *harness) {
 	tpm := tokens("tpm", 100)
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Close: 10 * time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Refused: true, Close: 10 * time.Second})
 	d := h.deny(of(tpm, 1))
 	if d.Wait < 9*time.Second || d.Wait > 13*time.Second {
 		h.Fatalf("wait %v", d.Wait)
@@ -58,7 +59,7 @@ func closes(h *harness) {
 
 func opensInTurn(h *harness) {
 	tpm := tokens("tpm", 1000)
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 10 * time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: 10 * time.Second})
 	names := []string{"a", "b", "c", "d"}
 	for range 2 {
 		for i, want := range []time.Duration{10_000, 12_500, 11_250, 10_625} {
@@ -81,13 +82,13 @@ func opensInTurn(h *harness) {
 
 func staysClosed(h *harness) {
 	tpm := tokens("tpm", 1000)
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 10 * time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: 10 * time.Second})
 	h.sleep(time.Second)
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: time.Second})
 	if d := h.deny(of(tpm, 1)); d.Wait != 9*time.Second {
 		h.Fatalf("wait %v", d.Wait)
 	}
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: 20 * time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: 20 * time.Second})
 	if d := h.deny(of(tpm, 1)); d.Wait != 20*time.Second {
 		h.Fatalf("wait %v", d.Wait)
 	}
@@ -96,7 +97,7 @@ func staysClosed(h *harness) {
 func lineWhileClosed(h *harness) {
 	f := newFleet(h)
 	tpm := tokens("tpm", 100)
-	h.observe(ledger.Observation{Limit: tpm, Used: -1, Close: time.Second})
+	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: time.Second})
 	a, b := f.job("p", 1, "t", of(tpm, 50)), f.job("q", 5, "t", of(tpm, 50))
 	if d := a.denied(); d.Wait != time.Second {
 		h.Fatalf("wait %v", d.Wait)
@@ -214,8 +215,9 @@ func neverRaises(h *harness) {
 
 func lowers(h *harness) {
 	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 1000))
 	h.sleep(time.Second)
-	refused := ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Refused: true, Ago: 10 * time.Millisecond}
+	refused := ledger.Observation{Limit: tpm, Amount: 1000, Used: ledger.Untold, Refused: true, Ago: 10 * time.Millisecond}
 	for i, step := range []struct {
 		after  time.Duration
 		margin int64
@@ -225,15 +227,32 @@ func lowers(h *harness) {
 			h.Fatalf("refusal %d: margin %d, want %d", i, s.Margin, step.margin)
 		}
 	}
+	h.sleep(2 * time.Minute)
 	h.deny(of(tpm, 961))
 	h.grant(of(tpm, 960))
+}
+
+func explained(h *harness) {
+	tpm := tokens("tpm", 1000)
+	h.grant(of(tpm, 600))
+	h.sleep(time.Millisecond)
+	s := h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: ledger.Untold, Refused: true, Ago: time.Millisecond})
+	if s.Margin != ledger.FullMargin {
+		h.Fatalf("%+v", s)
+	}
+	h.deny(of(tpm, 1)) // the others have the rest
+	for range 3 {
+		h.sleep(time.Second)
+		h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: 600})
+	}
+	h.grant(of(tpm, 400)) // and are gone
 }
 
 func tellsSize(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.grant(of(tpm, 600))
 	h.sleep(time.Second)
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Refused: true, Ago: time.Millisecond}); s.Margin != 570 {
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Refused: true, Ago: time.Millisecond}); s.Margin != 570 {
 		h.Fatalf("%+v", s)
 	}
 	h.deny(of(tpm, 1))
@@ -242,13 +261,14 @@ func tellsSize(h *harness) {
 func raises(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.sleep(time.Second)
-	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Refused: true})
+	h.grant(of(tpm, 1000))
+	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: ledger.Untold, Refused: true})
 	for _, step := range []struct {
 		after  time.Duration
 		margin int64
 	}{{9 * time.Minute, 980}, {61 * time.Second, 990}, {30 * time.Second, 990}, {31 * time.Second, 1000}, {10 * time.Minute, 1000}} {
 		h.sleep(step.after)
-		if s := h.observe(ledger.Observation{Limit: tpm, Used: -1}); s.Margin != step.margin {
+		if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold}); s.Margin != step.margin {
 			h.Fatalf("after %v: margin %d, want %d", step.after, s.Margin, step.margin)
 		}
 	}
@@ -257,7 +277,7 @@ func raises(h *harness) {
 
 func slower(h *harness) {
 	tpm := tokens("tpm", 1000)
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1, Slower: 30}); s.Margin != 700 {
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Slower: 30}); s.Margin != 700 {
 		h.Fatalf("%+v", s)
 	}
 	h.deny(of(tpm, 701))
@@ -266,8 +286,8 @@ func slower(h *harness) {
 
 func tellsAmount(h *harness) {
 	tpm := tokens("tpm", 1000)
-	h.observe(ledger.Observation{Limit: tpm, Amount: 5000, Used: -1})
-	s, err := h.process().Observe(h.Context(), []ledger.Observation{{Limit: tpm, Used: -1}})
+	h.observe(ledger.Observation{Limit: tpm, Amount: 5000, Used: ledger.Untold})
+	s, err := h.process().Observe(h.Context(), []ledger.Observation{{Limit: tpm, Used: ledger.Untold}})
 	if err != nil || s[0].Amount != 5000 {
 		h.Fatalf("%+v, %v", s, err)
 	}
@@ -285,12 +305,12 @@ func (h *harness) full(key string) *ledger.Limit {
 
 func forgets(h *harness) {
 	tpm := tokens("tpm", 1000)
-	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: -1, Slower: 50})
+	h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: ledger.Untold, Slower: 50})
 	h.sleep(59 * time.Minute)
 	h.deny(of(tpm, 501))
 	h.sleep(time.Minute + time.Microsecond)
 	h.grant(of(tpm, 1000))
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: -1}); s.Amount != 0 || s.Margin != 1000 {
+	if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold}); s.Amount != 0 || s.Margin != 1000 {
 		h.Fatalf("%+v", s)
 	}
 }

@@ -6,7 +6,7 @@
 -- much of that was added for others, and 1 if others seem to be there.
 
 start()
-local LEAST_MARGIN, LESS, MORE, SEEN, QUIET, MORE_FOR_OTHERS = 50, 20, 10, 950, 10, 12
+local LEAST_MARGIN, LESS, MORE, SEEN, QUIET, MORE_FOR_OTHERS, EXPLAINS = 50, 20, 10, 950, 10, 12, 50
 
 -- later is what was charged by calls that were granted after a time.
 local function later(w, at)
@@ -54,6 +54,22 @@ local function follow(n, seen, window)
   if n.times >= 3 and now - n.since >= div(window, 64) then
     n.others, n.up, n.times, n.since, n.mild = n.mild, 0, 0, 0, 0
   end
+end
+
+-- explain says whether others are why the provider refused a call.
+local function explain(w, n, o)
+  if o.bucket or n.amount == 0 then
+    return false
+  end
+  local used = o.used
+  o.used = n.amount
+  local seen = beyond(w, o, n.amount)
+  o.used = used
+  if seen <= n.others + div(n.amount, EXPLAINS) then
+    return false
+  end
+  n.others, n.up, n.times, n.since, n.mild = seen, 0, 0, 0, 0
+  return true
 end
 
 -- of_bucket files what others have taken out of the provider's bucket, and returns it.
@@ -124,7 +140,9 @@ for i = pos + 1, #args, 9 do
       more = n.others
     end
   end
-  judge(w, n, o)
+  if not o.refused or not explain(w, n, o) then
+    judge(w, n, o)
+  end
   w.amount = o.amount
   scale(w)
   if close > 0 then
