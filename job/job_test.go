@@ -25,6 +25,29 @@ func TestPriorityClasses(t *testing.T) {
 	}
 }
 
+func TestParseClassAndTier(t *testing.T) {
+	for text, want := range map[string]job.Priority{"0": job.P0, "1": job.Paid, "9": job.P9} {
+		if p, err := job.ParseClass(text); p != want || err != nil {
+			t.Errorf("class %q is %v %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"", "10", "-1", "a", " 1", "１"} {
+		if p, err := job.ParseClass(text); p != job.Unset || !errors.Is(err, job.ErrPriority) {
+			t.Errorf("class %q is %v %v", text, p, err)
+		}
+	}
+	for text, want := range map[string]job.Priority{"paid": job.Paid, "free": job.Free, "background": job.Background} {
+		if p, err := job.ParseTier(text); p != want || err != nil {
+			t.Errorf("tier %q is %v %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"", "Paid", "1", "gold"} {
+		if p, err := job.ParseTier(text); p != job.Unset || !errors.Is(err, job.ErrTier) {
+			t.Errorf("tier %q is %v %v", text, p, err)
+		}
+	}
+}
+
 // A missing priority must not outrank an explicit one: BerriAI/litellm#14832.
 func TestUnsetPriorityIsFree(t *testing.T) {
 	var s job.Spec

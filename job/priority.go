@@ -35,8 +35,12 @@ const (
 // Classes is the number of classes.
 const Classes = 10
 
-// ErrPriority is returned for a class outside 0 to 9.
-var ErrPriority = errors.New("job: priority must be from 0 (most urgent) to 9")
+var (
+	// ErrPriority is returned for a class outside 0 to 9.
+	ErrPriority = errors.New("job: priority must be from 0 (most urgent) to 9")
+	// ErrTier is returned for a tier that has no class.
+	ErrTier = errors.New("job: tier must be paid, free or background")
+)
 
 // PriorityOf returns the priority of class n, 0 to 9.
 func PriorityOf(n int) (Priority, error) {
@@ -44,6 +48,27 @@ func PriorityOf(n int) (Priority, error) {
 		return Unset, fmt.Errorf("%w, not %d", ErrPriority, n)
 	}
 	return Priority(n + 1), nil
+}
+
+// ParseClass reads the number of a class: one digit.
+func ParseClass(digit string) (Priority, error) {
+	if len(digit) != 1 || digit[0] < '0' || digit[0] > '9' {
+		return Unset, fmt.Errorf("%w, not %.16q", ErrPriority, digit)
+	}
+	return PriorityOf(int(digit[0] - '0'))
+}
+
+// ParseTier reads the name of a class that has one: paid, free or background.
+func ParseTier(name string) (Priority, error) {
+	switch name {
+	case "paid":
+		return Paid, nil
+	case "free":
+		return Free, nil
+	case "background":
+		return Background, nil
+	}
+	return Unset, fmt.Errorf("%w, not %.16q", ErrTier, name)
 }
 
 // Class returns the class, 0 to 9; lower runs sooner.

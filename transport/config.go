@@ -103,8 +103,8 @@ func (t *Transport) caller(req *http.Request) (Caller, error) {
 		c.Tenant = h.Get(HeaderTenant)
 	}
 	if c.Priority == job.Unset {
-		var ok bool
-		if c.Priority, ok = priorityOf(h.Get(HeaderPriority), h.Get(HeaderTier)); !ok {
+		var err error
+		if c.Priority, err = priorityOf(h.Get(HeaderPriority), h.Get(HeaderTier)); err != nil {
 			return c, fmt.Errorf("%w: %s must be a digit, and %s paid, free or background", ErrCaller, HeaderPriority, HeaderTier)
 		}
 	}
@@ -120,23 +120,13 @@ func (t *Transport) caller(req *http.Request) (Caller, error) {
 	return c, nil
 }
 
-func priorityOf(digit, tier string) (job.Priority, bool) {
+// priorityOf reads the headers; the digit counts before the tier.
+func priorityOf(digit, tier string) (job.Priority, error) {
 	switch {
-	case len(digit) == 1 && digit[0] >= '0' && digit[0] <= '9':
-		p, err := job.PriorityOf(int(digit[0] - '0'))
-		return p, err == nil
 	case digit != "":
-		return job.Unset, false
+		return job.ParseClass(digit)
+	case tier != "":
+		return job.ParseTier(tier)
 	}
-	switch tier {
-	case "":
-		return job.Unset, true
-	case "paid":
-		return job.Paid, true
-	case "free":
-		return job.Free, true
-	case "background":
-		return job.Background, true
-	}
-	return job.Unset, false
+	return job.Unset, nil
 }

@@ -21,8 +21,8 @@
 // dispatcher refuses gets an answer in OpenAI's form.
 //
 // [Refusal] turns an error of the dispatcher, the estimator or a plan into an
-// [Error], which renders itself in the shape of OpenAI's API, as an RFC 9457
-// problem, or as an event within a stream that has begun already.
+// [Error], which renders itself in the shape of OpenAI's API or Anthropic's, as an RFC
+// 9457 problem, or as an event within a stream that has begun already.
 //
 // The statuses, headers and words are what public clients were measured to need.
 // A wait is told as whole seconds from 1 to 59 in Retry-After, and exactly in

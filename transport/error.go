@@ -112,8 +112,9 @@ func (e *Error) OpenAI() []byte {
 	return marshal(v)
 }
 
-// Event is the error as an event of a stream, after which the connection has to be
-// broken: most clients take a stream that ends cleanly for a complete answer.
+// Event is the error as an event of a stream of chat completions, after which the
+// connection has to be broken: most clients take a stream that ends cleanly for a
+// complete answer.
 func (e *Error) Event() []byte {
 	return slices.Concat([]byte("data: "), e.OpenAI(), []byte("\n\n"))
 }
