@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts the demo server with wide limits and runs real, unmodified clients
-# against it. KIT is the folder of the kit, KIT_ADDR the address to listen on.
+# against it. KIT is the folder of the kit, KIT_ADDR the address to listen on; the
+# kit's own KIT_CLIENTS picks some of its clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kit=$(cd "${KIT:?}" && pwd)
@@ -14,4 +15,4 @@ for _ in $(seq 100); do
   if curl -fs "http://$addr/healthz" >/dev/null 2>&1; then break; fi
   sleep 0.1
 done
-KIT_CLIENTS=${KIT_CLIENTS:-"raw-wire openai-node openai-go go-openai"} "$kit/run.sh" "http://$addr"
+KIT_ANTHROPIC_MODEL=${KIT_ANTHROPIC_MODEL:-gpt-4o-mini} "$kit/run.sh" "http://$addr"

@@ -29,7 +29,9 @@ type app struct {
 	ledger            ledger.Ledger
 	plan              *provider.Plan
 	estimator         *estimator.Estimator
-	simulator         *simprovider.Server // nil with -upstream
+	accounts          []*account
+	upstreams         []*upstream         // one per account
+	simulator         *simprovider.Server // nil with -upstream and -accounts
 	simulatorListener net.Listener
 	closers           []func() error
 }
@@ -58,21 +60,20 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 	if err != nil {
 		return nil, err
 	}
-	if a.plan, err = newPlan(cfg); err != nil {
+	if err = a.openAccounts(cfg); err != nil {
+		return nil, err
+	}
+	if a.plan, err = newPlan(cfg, a.accounts); err != nil {
 		return nil, err
 	}
 	if a.estimator, err = estimator.New(estimator.Config{DefaultOutput: defaultOutput, Logger: log}); err != nil {
 		return nil, err
 	}
-	base, key := cfg.upstream, cfg.upstreamKey
-	if base == "" {
-		if base, key, err = a.simulate(cfg); err != nil {
-			return nil, err
-		}
+	var budgeted []string
+	for _, acc := range a.accounts {
+		budgeted = append(budgeted, acc.name)
 	}
-
-	models := []string{cfg.model, cfg.embedModel}
-	metrics := telemetry.New(telemetry.Config{Ledger: a.ledger, Limits: a.plan.Limits, Models: models})
+	metrics := telemetry.New(telemetry.Config{Ledger: a.ledger, Limits: a.plan.Limits, Models: budgeted})
 	registry := prometheus.NewRegistry()
 	responses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "paceline_http_responses_total", Help: "Answers by path and status; 499 is a client that went away first.",
@@ -80,7 +81,7 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 	registry.MustRegister(metrics, responses, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	h := &health{ping: ping}
 	d, err := dispatcher.New(dispatcher.Config{
-		Ledger: a.ledger, Plan: a.plan, Estimator: a.estimator,
+		Ledger: a.ledger, Plan: a.plan, Estimator: byRequest{a.estimator},
 		Workers: cfg.workers, MaxQueue: cfg.maxQueue, MaxTenantQueue: min(cfg.maxTenantQueue, cfg.maxQueue),
 		MaxWait: cfg.maxWait, AgingStep: cfg.maxWait / 6,
 		Observer: observer{metrics, h}, Logger: log,
@@ -89,17 +90,23 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 		return nil, err
 	}
 	metrics.Watch(d.Stats)
-	profile, err := provider.ProfileNamed("generic") // it reads what any OpenAI-compatible server sends
-	if err != nil {
-		return nil, err
+	client := newClient(cfg.workers)
+	a.closers = append(a.closers, func() error { client.CloseIdleConnections(); return nil })
+	models := new(catalog)
+	for _, acc := range a.accounts {
+		up := newUpstream(acc, client, metrics.ProviderRefused, log)
+		a.upstreams = append(a.upstreams, up)
+		for _, m := range acc.models {
+			models.add(m, offer{up, acc.name})
+		}
 	}
-	up := newUpstream(base, key, profile, cfg.workers, metrics.ProviderRefused, log)
-	a.closers = append(a.closers, func() error { up.client.CloseIdleConnections(); return nil })
+	snapshots, _ := a.ledger.(ledger.Snapshotter)
 	a.server = &server{
-		dispatcher: d, upstream: up, responses: responses,
+		dispatcher: d, models: models, responses: responses,
+		budgets:    &budgets{ledger: snapshots, limits: a.plan.Limits, fields: cfg.rateLimitFields},
 		exposition: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		health:     h, keys: keys, jobs: newJobStore(), log: log,
-		models: models, maxBody: cfg.maxBody << 20, maxWait: cfg.maxWait,
+		maxBody: cfg.maxBody << 20, maxWait: cfg.maxWait,
 		patience: patience, comment: commentEvery,
 	}
 	a.server.memory.most = cfg.maxMemory << 20
@@ -141,27 +148,28 @@ func (a *app) openLedger(ctx context.Context, cfg *config) (ping func(context.Co
 // by the simulator.
 const defaultOutput = 512
 
-// newPlan has the models' limits, which all share, and the tenants'.
-func newPlan(cfg *config) (*provider.Plan, error) {
-	rule := ledger.SettleActual
-	if cfg.settle == "final" {
-		rule = ledger.SettleFinal
-	}
-	perMinute := func(key string, unit ledger.Unit, amount int64, settle ledger.Rule) ledger.Limit {
-		return ledger.Limit{Key: key, Unit: unit, Amount: amount, Window: time.Minute, Settle: settle}
-	}
+// byRequest estimates by the model that a request names: the one of its job is what its
+// limits are called.
+type byRequest struct{ *estimator.Estimator }
+
+func (e byRequest) Estimate(s job.Spec) (job.Estimate, error) {
+	s.Model = ""
+	return e.Estimator.Estimate(s)
+}
+
+// newPlan has the accounts' limits, which all tenants share, and the tenants'.
+func newPlan(cfg *config, accounts []*account) (*provider.Plan, error) {
 	var rules []provider.Rule
-	var reserves []provider.Reserve
-	if cfg.reserve > 0 {
-		reserves = []provider.Reserve{{For: job.Paid, Percent: cfg.reserve}}
-	}
-	for _, m := range []struct {
-		name     string
-		tpm, rpm int64
-	}{{cfg.model, cfg.tpm, cfg.rpm}, {cfg.embedModel, cfg.embedTPM, cfg.embedRPM}} {
-		rules = append(rules,
-			provider.Rule{Limit: perMinute("tpm", ledger.Tokens, m.tpm, rule), Models: []string{m.name}, Reserves: reserves},
-			provider.Rule{Limit: perMinute("rpm", ledger.Requests, m.rpm, rule), Models: []string{m.name}})
+	var budgets []string
+	for _, a := range accounts {
+		budgets = append(budgets, a.name)
+		for _, r := range a.rules {
+			r.Models = []string{a.name}
+			if l := &r.Limit; cfg.reserve > 0 && !l.Unpaced && l.Unit != ledger.Requests && l.Unit != ledger.InFlight {
+				r.Reserves = []provider.Reserve{{For: job.Paid, Percent: cfg.reserve}}
+			}
+			rules = append(rules, r)
+		}
 	}
 	for _, t := range cfg.tenants.limits {
 		rules = append(rules, provider.Rule{Limit: perMinute("tenant-tpm", ledger.Tokens, t.tpm, ledger.SettleActual), Tenants: []string{t.name}})
@@ -169,7 +177,27 @@ func newPlan(cfg *config) (*provider.Plan, error) {
 	if cfg.tenantDefault > 0 {
 		rules = append(rules, provider.Rule{Limit: perMinute("tenant-tpm", ledger.Tokens, cfg.tenantDefault, ledger.SettleActual), Each: provider.EachTenant})
 	}
-	return provider.NewPlan(provider.PlanConfig{Rules: rules, Models: []string{cfg.model, cfg.embedModel}})
+	return provider.NewPlan(provider.PlanConfig{Rules: rules, Models: budgets})
+}
+
+func perMinute(key string, unit ledger.Unit, amount int64, settle ledger.Rule) ledger.Limit {
+	return ledger.Limit{Key: key, Unit: unit, Amount: amount, Window: time.Minute, Settle: settle}
+}
+
+// openAccounts returns the accounts that calls go to: those of -accounts, or those that
+// the other flags describe, at the simulator if there is no -upstream.
+func (a *app) openAccounts(cfg *config) (err error) {
+	if a.accounts = cfg.accounts; a.accounts != nil {
+		return nil
+	}
+	base, key := cfg.upstream, cfg.upstreamKey
+	if base == "" {
+		if base, key, err = a.simulate(cfg); err != nil {
+			return err
+		}
+	}
+	a.accounts, err = cfg.flagAccounts(base, key)
+	return err
 }
 
 // simulate makes the simulator, on a port of its own, with the limits that we are

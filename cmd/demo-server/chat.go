@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/paceline-go/paceline/estimator"
+	"github.com/paceline-go/paceline/provider"
 	"github.com/paceline-go/paceline/transport"
 )
 
@@ -46,7 +47,10 @@ func (s *server) simpleCall(r *http.Request, who caller, body []byte) (*call, er
 			Message: `The body must be a JSON object such as {"prompt":"hello","tier":"paid","max_tokens":50}.`}
 	}
 	var cl claims
-	model, _ := json.Marshal(s.models[0])
+	var model []byte
+	if s.models.chat != "" {
+		model, _ = json.Marshal(s.models.chat)
+	}
 	var prompt, messages, maxTokens []byte
 	for f := range fields(body) {
 		key, value := string(f.key), body[f.value:f.end]
@@ -67,6 +71,8 @@ func (s *server) simpleCall(r *http.Request, who caller, body []byte) (*call, er
 		}
 	}
 	switch {
+	case model == nil:
+		return nil, missing("model")
 	case prompt == nil && messages == nil:
 		return nil, missing("prompt")
 	case prompt != nil && messages != nil:
@@ -96,7 +102,7 @@ func (s *server) simpleCall(r *http.Request, who caller, body []byte) (*call, er
 	if err != nil {
 		return nil, err
 	}
-	return s.newCall(r, who, "/chat/completions", out, parsed, &cl)
+	return s.newCall(r, who, provider.Chat, out, parsed, &cl)
 }
 
 // isCount says that a JSON value is an integer of at least 1, of a size that

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
+	"github.com/paceline-go/paceline/transport"
 )
 
 // waitHeader tells how long a request waited for its turn, in milliseconds.
@@ -26,7 +28,17 @@ func (s *server) serveEmbeddings(w http.ResponseWriter, r *http.Request) error {
 	return s.serveCall(w, r, s.embeddingsCall)
 }
 
-// serveCall passes a request of OpenAI's API on when its turn has come.
+// serveResponses answers POST /v1/responses.
+func (s *server) serveResponses(w http.ResponseWriter, r *http.Request) error {
+	return s.serveCall(w, r, s.responsesCall)
+}
+
+// serveMessages answers POST /v1/messages, of Anthropic's API.
+func (s *server) serveMessages(w http.ResponseWriter, r *http.Request) error {
+	return s.serveCall(w, r, s.messagesCall)
+}
+
+// serveCall passes a request of a provider's API on when its turn has come.
 func (s *server) serveCall(w http.ResponseWriter, r *http.Request, parse func(*http.Request, caller, []byte) (*call, error)) error {
 	who, err := s.keys.identify(r)
 	if err != nil {
@@ -61,8 +73,9 @@ func (s *server) whole(ctx context.Context, h http.Header, c *call) ([]byte, err
 	var wait time.Duration
 	answer, err := dispatcher.Do(ctx, s.dispatcher, c.spec, func(ctx context.Context) ([]byte, job.Usage, error) {
 		wait = time.Since(c.came)
-		return s.upstream.whole(ctx, c)
+		return c.upstream.whole(ctx, c)
 	})
+	maps.Copy(h, s.budgets.header(&c.spec))
 	if err == nil {
 		h[waitHeader] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
 	}
@@ -77,7 +90,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	out := newEventWriter(w, s.patience, s.comment)
 	defer out.stop()
 	_, err := dispatcher.Do(r.Context(), s.dispatcher, c.spec, func(ctx context.Context) (struct{}, job.Usage, error) {
-		out.header(waitHeader, strconv.FormatInt(time.Since(c.came).Milliseconds(), 10))
+		out.header(http.Header{waitHeader: {strconv.FormatInt(time.Since(c.came).Milliseconds(), 10)}})
 		usage, err := s.relay(ctx, c, out)
 		return struct{}{}, usage, err
 	})
@@ -86,36 +99,70 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	case err == nil:
 		return nil
 	case !committed:
+		maps.Copy(w.Header(), s.budgets.header(&c.spec))
 		return err
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		note(w, 0, errGone)
 		panic(http.ErrAbortHandler)
 	}
 	note(w, 0, err)
-	out.fail(r, s.answerTo(err))
+	var event []byte
+	if !errors.Is(err, errTold) {
+		event = errorEvent(c.api, s.answerTo(err), out.events)
+	}
+	out.fail(r, event)
 	return nil
+}
+
+// errorEvent is an error as an event that the API's clients understand; so many came
+// before it.
+func errorEvent(api provider.API, e *transport.Error, before int) []byte {
+	switch api {
+	case provider.Messages:
+		return e.AnthropicEvent()
+	case provider.Responses:
+		return e.ResponsesEvent(before)
+	default:
+		return e.Event()
+	}
 }
 
 // relay makes one attempt of a streamed call.
 func (s *server) relay(ctx context.Context, c *call, out *eventWriter) (job.Usage, error) {
-	x, usage, err := s.upstream.open(ctx, c)
+	x, usage, err := c.upstream.open(ctx, c)
 	if err != nil {
 		return usage, err
 	}
 	defer x.close()
-	relay := &relay{write: out.write, usageAsked: c.usageAsked, usage: job.Usage{FirstByte: x.began}}
+	usage.FirstByte = x.began
 	if !strings.HasPrefix(x.Header.Get("Content-Type"), "text/event-stream") {
-		return relay.usage, broken(errNoStream)
+		return usage, broken(errNoStream)
 	}
-	if err := relay.run(x.Body, func() { x.timer.Reset(s.upstream.idle) }); err != nil {
-		return relay.usage, x.failure(err)
+	out.header(s.budgets.header(&c.spec))
+	reader := c.upstream.profile.NewReader(c.api, x.Header)
+	run := (&pass{reader, out.write}).run
+	if c.api == provider.Chat {
+		run = (&relay{reader: reader, write: out.write, usageAsked: c.usageAsked}).run
 	}
-	// The end of the body follows [DONE] at once, and lets the connection be used
-	// again. A provider that keeps it open must not hold the client's open.
-	x.timer.Reset(50 * time.Millisecond)
-	_, _ = io.CopyN(io.Discard, x.Body, 64<<10)
-	return relay.usage, nil
+	err = run(x.Body, func(over bool) {
+		if over {
+			// The end of the body follows at once, and lets the connection be used
+			// again. A provider that keeps it open must not hold the client's open.
+			x.timer.Reset(lastWait)
+		} else {
+			x.timer.Reset(c.upstream.idle)
+		}
+	})
+	usage = usageOf(reader.End())
+	usage.FirstByte = x.began
+	if err != nil {
+		return usage, x.failure(err)
+	}
+	return usage, nil
 }
+
+// lastWait is how long the end of a stream may take after its last event.
+const lastWait = 50 * time.Millisecond
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +29,11 @@ type config struct {
 	ledger      string
 	upstream    string
 	upstreamKey string // from OPENAI_API_KEY, never from a flag
+	accounts    []*account
 	keys        string
 	faults      bool
+
+	rateLimitFields bool
 
 	workers, maxQueue, maxTenantQueue int
 	maxWait                           time.Duration
@@ -43,6 +45,7 @@ type config struct {
 // parseConfig reads the flags and the environment. The error says what to do.
 func parseConfig(args []string, getenv func(string) string, out io.Writer) (*config, error) {
 	c := &config{tenants: tenantFlag{limits: []tenantLimit{{"acme", 40_000}, {"globex", 10_000}}}}
+	var accounts string
 	f := flag.NewFlagSet("demo-server", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // the caller reports what is wrong
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on; one that is not loopback needs -keys")
@@ -58,6 +61,7 @@ func parseConfig(args []string, getenv func(string) string, out io.Writer) (*con
 	f.IntVar(&c.reserve, "reserve", 0, "`percent` of each model's token rate that is kept for paid work; 0 for none")
 	f.StringVar(&c.ledger, "ledger", "", "`URL` of a shared ledger: redis://, rediss://, redis-sentinel:// or redis-cluster:// (default in memory)")
 	f.StringVar(&c.upstream, "upstream", "", "`URL` of a provider, whose key is read from OPENAI_API_KEY; needs -keys (default a built-in simulator)")
+	f.StringVar(&accounts, "accounts", "", "`FILE` with the accounts at providers and the models that each serves, in JSON; instead of -upstream, and needs -keys")
 	f.StringVar(&c.keys, "keys", "", "`FILE` with a line for each key: KEY (16 characters or more) TENANT [CLASS], the best class that it may claim: paid, free, background or 0 to 9 (default free)")
 	f.BoolVar(&c.faults, "faults", false, "obey the header X-Sim-Fault, for tests with the simulator")
 	f.IntVar(&c.workers, "workers", 256, "calls that may run at once")
@@ -68,6 +72,7 @@ func parseConfig(args []string, getenv func(string) string, out io.Writer) (*con
 	f.Int64Var(&c.maxMemory, "max-memory", 512, "all request bodies that are held at once, in `MiB`")
 	f.DurationVar(&c.drain, "drain", 30*time.Second, "how long calls may still run after SIGTERM")
 	f.DurationVar(&c.shutdownDelay, "shutdown-delay", -1, "how long to take requests after SIGTERM while /readyz says 503 (default 0 on loopback, else 5s)")
+	f.BoolVar(&c.rateLimitFields, "ratelimit-fields", false, "send the IETF draft's RateLimit and RateLimit-Policy too, for limits of requests")
 	f.BoolVar(&c.debug, "debug", false, "log every request")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -84,7 +89,27 @@ func parseConfig(args []string, getenv func(string) string, out io.Writer) (*con
 		return nil, err
 	}
 	c.upstreamKey = getenv("OPENAI_API_KEY")
+	if accounts != "" {
+		var err error
+		if err = notWithAccounts(f); err == nil {
+			c.accounts, err = readAccounts(accounts, getenv)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	return c, c.validate()
+}
+
+// notWithAccounts refuses flags that say what the file of -accounts says.
+func notWithAccounts(f *flag.FlagSet) (err error) {
+	f.Visit(func(fl *flag.Flag) {
+		switch fl.Name {
+		case "upstream", "model", "tpm", "rpm", "embed-model", "embed-tpm", "embed-rpm", "settle":
+			err = fmt.Errorf("-%s can not be used with -accounts: the file has the providers, their models and their limits", fl.Name)
+		}
+	})
+	return err
 }
 
 // fromEnvironment sets the flags that the command line did not.
@@ -158,18 +183,22 @@ func (c *config) validate() error {
 	if c.keys == "" && !loopback {
 		return fmt.Errorf("-addr %s can be reached from other machines, so callers need keys: add -keys FILE, or listen on 127.0.0.1", c.addr)
 	}
-	if c.upstream == "" {
+	where := "-upstream"
+	switch _, plain := plainURL(c.upstream); {
+	case c.accounts != nil:
+		where = "-accounts"
+	case c.upstream == "":
 		return nil
-	}
-	switch u, err := url.Parse(c.upstream); {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+	case !plain:
 		return errors.New("-upstream must be a plain URL such as https://api.openai.com/v1")
 	case c.upstreamKey == "":
 		return errors.New("-upstream needs the provider's key in the environment: set OPENAI_API_KEY")
+	}
+	switch {
 	case c.keys == "":
-		return errors.New("-upstream spends money, so callers need keys: add -keys FILE")
+		return fmt.Errorf("%s spends money, so callers need keys: add -keys FILE", where)
 	case c.faults:
-		return errors.New("-faults is for the simulator and can not be used with -upstream")
+		return fmt.Errorf("-faults is for the simulator and can not be used with %s", where)
 	}
 	return nil
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/paceline-go/paceline/transport"
 )
 
 const (
@@ -30,6 +30,8 @@ type eventWriter struct {
 	mu        sync.Mutex // held while writing, which is bounded by writeTimeout
 	timer     *time.Timer
 	committed bool  // the head was sent
+	within    bool  // what was written last ends within an event
+	events    int   // the named events that were begun
 	stopped   bool  // nothing may be written any more
 	err       error // of the first write that failed
 }
@@ -45,18 +47,21 @@ func newEventWriter(w http.ResponseWriter, patience, every time.Duration) *event
 func (e *eventWriter) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.stopped && e.writeLocked([]byte(keepAliveComment)) == nil {
-		e.timer.Reset(e.every)
+	if e.stopped || !e.within && e.writeLocked([]byte(keepAliveComment)) != nil {
+		return
 	}
+	e.timer.Reset(e.every)
 }
 
-// write sends one whole event at once.
-func (e *eventWriter) write(event []byte) error {
+// write sends whole events at once, or a part of one that is very long.
+func (e *eventWriter) write(events []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.writeLocked(event); err != nil {
+	if err := e.writeLocked(events); err != nil {
 		return err
 	}
+	e.within = endOfEvents(events) < len(events)
+	e.events += bytes.Count(events, []byte("\ndata:"))
 	e.timer.Reset(e.every)
 	return nil
 }
@@ -93,22 +98,26 @@ func (e *eventWriter) stop() (committed bool) {
 	return e.committed
 }
 
-// header sets a header, if there is still time.
-func (e *eventWriter) header(name, value string) {
+// header sets headers, if there is still time.
+func (e *eventWriter) header(h http.Header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.committed {
-		e.w.Header()[name] = []string{value}
+		maps.Copy(e.w.Header(), h)
 	}
 }
 
-// fail ends a stopped stream whose head was sent: the error as an event, and the
-// connection broken, since a clean end would look like a complete answer.
-func (e *eventWriter) fail(r *http.Request, why *transport.Error) {
+// fail ends a stopped stream whose head was sent: an event that says why, unless the
+// last one is unfinished, and the connection broken, since a clean end would look like a
+// complete answer. Without an event the client has been told already.
+func (e *eventWriter) fail(r *http.Request, why []byte) {
 	e.mu.Lock()
-	err := e.writeLocked(why.Event())
+	if len(why) > 0 && !e.within {
+		_ = e.writeLocked(why) // e.err has it
+	}
+	here := e.err == nil
 	e.mu.Unlock()
-	if err == nil {
+	if here {
 		select {
 		case <-time.After(errorPause):
 		case <-r.Context().Done():

@@ -31,7 +31,7 @@ func TestEventWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &timed{ResponseRecorder: httptest.NewRecorder(), start: time.Now()}
 		e := newEventWriter(w, 12*time.Second, 15*time.Second)
-		e.header("X-Early", "1")
+		e.header(http.Header{"X-Early": {"1"}})
 		time.Sleep(12*time.Second - 1)
 		synctest.Wait()
 		e.mu.Lock()
@@ -41,7 +41,7 @@ func TestEventWriter(t *testing.T) {
 		e.mu.Unlock()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		e.header("X-Late", "1")
+		e.header(http.Header{"X-Late": {"1"}})
 		if err := e.write([]byte("data: 1\n\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +69,35 @@ func TestEventWriter(t *testing.T) {
 		if h.Get("X-Early") != "1" || h.Get("X-Late") != "" || h.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("%v", h)
 		}
+	})
+}
+
+// Nothing comes between the parts of an event: neither a comment nor an error.
+func TestEventWriterWithinAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		e := newEventWriter(w, 12*time.Second, 15*time.Second)
+		write := func(text string) {
+			if err := e.write([]byte(text)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(16 * time.Second)
+			synctest.Wait()
+		}
+		write("event: x\ndata: a\n\nevent: y\ndata: ")
+		write("b\r\n\r\n")
+		write("data: c")
+		e.stop()
+		if e.events != 2 {
+			t.Errorf("%d events", e.events)
+		}
+		defer func() {
+			_ = recover()
+			if got, want := w.Body.String(), "event: x\ndata: a\n\nevent: y\ndata: b\r\n\r\n"+keepAliveComment+"data: c"; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}()
+		e.fail(httptest.NewRequest("GET", "/", nil), errStopping.Event())
 	})
 }
 
@@ -102,6 +131,6 @@ func TestEventWriterWhoseClientIsGone(t *testing.T) {
 				t.Errorf("ended with %v", v)
 			}
 		}()
-		e.fail(httptest.NewRequest("GET", "/", nil), errStopping)
+		e.fail(httptest.NewRequest("GET", "/", nil), errStopping.Event())
 	})
 }

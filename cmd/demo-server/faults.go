@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // answers with the status, so that clients can be tested against its own refusals,
 // and what is left is the simulator's to obey.
 const faultHeader = "X-Sim-Fault"
+
+// statusOverloaded is Anthropic's own status.
+const statusOverloaded = 529
 
 // maxFaultIDs bounds the ids that are remembered.
 const maxFaultIDs = 10_000
@@ -35,12 +39,23 @@ func (f *fault) Error() string { return f.answer.Error() }
 func (f *fault) Unwrap() error { return f.answer }
 
 // write answers with the headers that were asked for, and no others.
-func (f *fault) write(w http.ResponseWriter) {
-	h := w.Header()
-	for name, values := range f.header {
-		h[name] = values
+func (f *fault) write(w http.ResponseWriter, r *http.Request) {
+	writeError(onlyHeaders{w, f.header}, r, f.answer)
+}
+
+// onlyHeaders is a writer whose hints to a client are those given.
+type onlyHeaders struct {
+	http.ResponseWriter
+	header http.Header
+}
+
+func (o onlyHeaders) WriteHeader(status int) {
+	h := o.Header()
+	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry"} {
+		delete(h, name)
 	}
-	writeJSON(w, f.answer.Status, f.answer.OpenAI())
+	maps.Copy(h, o.header)
+	o.ResponseWriter.WriteHeader(status)
 }
 
 // strike returns the fault that a request asks for, and leaves the simulator's part
@@ -125,7 +140,7 @@ func faultAnswer(status int) *transport.Error {
 	switch {
 	case status == http.StatusTooManyRequests:
 		e.Type, e.Code, e.Message = "requests", "rate_limit_exceeded", "Too many requests at the moment. Please retry later."
-	case status == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable || status == statusOverloaded:
 		e.Type, e.Code, e.Message = transport.Overloaded, "server_is_overloaded", "The server is overloaded. Please retry later."
 	case status < 500:
 		e.Type, e.Message = transport.InvalidRequest, "The request was refused."

@@ -64,7 +64,7 @@ func TestForwarding(t *testing.T) {
 		if a.StatusCode != 200 || a.body != completion {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
-		if a.Header.Get("Set-Cookie")+a.Header.Get("X-Ratelimit-Remaining-Tokens") != "" {
+		if a.Header.Get("Set-Cookie") != "" || a.Header.Get("X-Ratelimit-Remaining-Tokens") == "17" {
 			t.Errorf("the provider's own headers came back: %v", a.Header)
 		}
 		body, path, h := p.last()

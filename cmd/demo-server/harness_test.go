@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ sk-test-zero-000000   zero     0
 
 // running is a server that listens.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	app  *app
 	url  string
 	stop context.CancelFunc // begins the drain
@@ -37,13 +38,13 @@ type running struct {
 }
 
 // start runs a server with the flags, over the simulator.
-func start(t *testing.T, args ...string) *running {
+func start(t testing.TB, args ...string) *running {
 	t.Helper()
 	return startWith(t, func(*app) {}, nil, args...)
 }
 
 // startOver runs a server with keys over a provider that is a handler.
-func startOver(t *testing.T, provider http.HandlerFunc, change func(*app), args ...string) *running {
+func startOver(t testing.TB, provider http.HandlerFunc, change func(*app), args ...string) *running {
 	t.Helper()
 	upstream := httptest.NewServer(provider)
 	t.Cleanup(upstream.Close)
@@ -51,7 +52,7 @@ func startOver(t *testing.T, provider http.HandlerFunc, change func(*app), args 
 	return startWith(t, change, map[string]string{"OPENAI_API_KEY": "sk-upstream"}, args...)
 }
 
-func startWith(t *testing.T, change func(*app), env map[string]string, args ...string) *running {
+func startWith(t testing.TB, change func(*app), env map[string]string, args ...string) *running {
 	t.Helper()
 	cfg, err := parseConfig(append([]string{"-addr", "127.0.0.1:0"}, args...), func(k string) string { return env[k] }, io.Discard)
 	if err != nil {
@@ -86,14 +87,14 @@ func startWith(t *testing.T, change func(*app), env map[string]string, args ...s
 }
 
 // testLog shows the server's log of a test that fails.
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
 	l.t.Log(strings.TrimSpace(string(b)))
 	return len(b), nil
 }
 
-func keyFile(t *testing.T, text string) string {
+func keyFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -168,7 +169,7 @@ func errorOf(t *testing.T, a answer) (e struct{ Message, Type, Param, Code strin
 }
 
 // eventually waits for something that another goroutine is about to do.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for range 1000 {
 		if ok() {
@@ -214,6 +215,23 @@ func (r *running) used(tenant string) int64 {
 	return got[0].Used
 }
 
+// usedOf is what each limit of an account counts in its window.
+func (r *running) usedOf(account string) map[string]int64 {
+	r.t.Helper()
+	got, err := r.app.ledger.(ledger.Snapshotter).Snapshot(r.t.Context(), r.app.plan.Limits(account, "", job.Free))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	used := make(map[string]int64)
+	for _, b := range got {
+		used[b.Limit.Key] = b.Used
+	}
+	return used
+}
+
+// discard is a log that nobody reads.
+var discard = slog.New(slog.DiscardHandler)
+
 // metric returns the value of one sample.
 func (r *running) metric(name string) (value string) {
 	r.t.Helper()
@@ -224,6 +242,20 @@ func (r *running) metric(name string) (value string) {
 		}
 	}
 	return ""
+}
+
+// metricOf is the value of a sample as a number; 0 when there is none yet.
+func metricOf(t testing.TB, s *running, name string) float64 {
+	t.Helper()
+	text := s.metric(name)
+	if text == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 const hello = `{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hello"}],"max_tokens":20}`

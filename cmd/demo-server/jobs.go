@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"time"
 
@@ -32,6 +33,7 @@ func (s *server) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	if err := s.faults.strike(r, c); err != nil {
 		return err
 	}
+	maps.Copy(w.Header(), s.budgets.header(&c.spec))
 	j, err := s.jobs.add(c.spec.Tenant, int64(len(c.body)))
 	if err != nil {
 		return err
@@ -39,7 +41,7 @@ func (s *server) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	// The request's context ends with this answer, and the job goes on.
 	ticket, err := s.dispatcher.Submit(context.Background(), c.spec, func(ctx context.Context) (any, job.Usage, error) {
 		s.jobs.started(j)
-		answer, usage, err := s.upstream.whole(ctx, c)
+		answer, usage, err := c.upstream.whole(ctx, c)
 		return answer, usage, err
 	})
 	if err != nil {

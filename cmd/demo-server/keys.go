@@ -65,11 +65,11 @@ func readKeys(path string) (keyring, error) {
 			return bad(err.Error())
 		}
 		if len(words) == 3 {
-			var tier, number bool
-			if c.best, tier = parseTier(words[2]); !tier {
-				c.best, number = parsePriority(words[2])
+			var err error
+			if c.best, err = job.ParseTier(words[2]); err != nil {
+				c.best, err = job.ParseClass(words[2])
 			}
-			if !tier && !number {
+			if err != nil {
 				return bad("the class must be paid, free, background or 0 to 9")
 			}
 		}

@@ -42,7 +42,7 @@ func TestReadKeys(t *testing.T) {
 
 func TestKeysAreAsked(t *testing.T) {
 	s := startOver(t, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, 200, []byte(`{"choices":[]}`)) }, func(*app) {})
-	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/embeddings", "POST /chat", "GET /v1/models", "GET /v1/models/x", "POST /v1/jobs", "GET /v1/jobs/x", "DELETE /v1/jobs/x"} {
+	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /chat", "GET /v1/models", "GET /v1/models/x", "POST /v1/jobs", "GET /v1/jobs/x", "DELETE /v1/jobs/x"} {
 		method, path, _ := strings.Cut(path, " ")
 		for _, auth := range []string{"", "Bearer ", "Basic abc", "Bearer sk-wrong-000000000000"} {
 			a := s.send(method, path, hello, "Authorization", auth, "X-Tenant", "acme")

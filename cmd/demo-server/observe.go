@@ -66,6 +66,9 @@ func (s *server) observe(next http.Handler) http.Handler {
 		start := time.Now()
 		id := "req_" + rand.Text()
 		w.Header()["X-Request-Id"] = []string{id}
+		if shapeOf(r) == anthropicShape {
+			w.Header()["Request-Id"] = []string{id} // what Anthropic's clients look for
+		}
 		ctl := http.NewResponseController(w)
 		_ = ctl.SetReadDeadline(start.Add(bodyTimeout))
 		_ = ctl.SetWriteDeadline(time.Time{}) // that of the answer before, on the same connection
@@ -75,7 +78,7 @@ func (s *server) observe(next http.Handler) http.Handler {
 			if v != nil && !isAbort(v) {
 				s.log.Error("a handler panicked", "request", id, "panic", v, "stack", string(debug.Stack()))
 				if rec.status == 0 {
-					errInternal.WriteOpenAI(rec)
+					writeError(rec, r, errInternal)
 					v = nil
 				} else {
 					v = http.ErrAbortHandler // a clean end would look like an answer

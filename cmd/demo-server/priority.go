@@ -62,8 +62,8 @@ func (c *claims) apply(who caller, h http.Header) (tenant string, class job.Prio
 // and the provider's own service_tier.
 func (c *claims) class(h http.Header) (job.Priority, error) {
 	if c.priority != nil && !isNull(c.priority) {
-		class, ok := parsePriority(string(c.priority))
-		if !ok {
+		class, err := job.ParseClass(string(c.priority))
+		if err != nil {
 			return job.Unset, invalid("priority", wantPriority)
 		}
 		return class, nil
@@ -71,22 +71,22 @@ func (c *claims) class(h http.Header) (job.Priority, error) {
 	if c.tier != nil && !isNull(c.tier) {
 		var name string
 		if json.Unmarshal(c.tier, &name) == nil {
-			if class, ok := parseTier(name); ok {
+			if class, err := job.ParseTier(name); err == nil {
 				return class, nil
 			}
 		}
 		return job.Unset, invalid("tier", wantTier)
 	}
 	if text := h.Get("X-Priority"); text != "" {
-		class, ok := parsePriority(text)
-		if !ok {
+		class, err := job.ParseClass(text)
+		if err != nil {
 			return job.Unset, invalid("X-Priority", wantPriority)
 		}
 		return class, nil
 	}
 	if text := h.Get("X-Tier"); text != "" {
-		class, ok := parseTier(text)
-		if !ok {
+		class, err := job.ParseTier(text)
+		if err != nil {
 			return job.Unset, invalid("X-Tier", wantTier)
 		}
 		return class, nil
@@ -104,23 +104,3 @@ const (
 	wantPriority = "expected an integer from 0, the most urgent, to 9"
 	wantTier     = "expected paid, free or background"
 )
-
-func parsePriority(digit string) (job.Priority, bool) {
-	if len(digit) != 1 || digit[0] < '0' || digit[0] > '9' {
-		return job.Unset, false
-	}
-	class, err := job.PriorityOf(int(digit[0] - '0'))
-	return class, err == nil
-}
-
-func parseTier(name string) (job.Priority, bool) {
-	switch name {
-	case "paid":
-		return job.Paid, true
-	case "free":
-		return job.Free, true
-	case "background":
-		return job.Background, true
-	}
-	return job.Unset, false
-}

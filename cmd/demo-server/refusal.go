@@ -66,7 +66,7 @@ func (u *upstream) refusal(x *exchange, c *call) error {
 	e := explain(x.StatusCode, r.Class, theirs)
 	e.answer.Wait = r.After
 	if e.answer.Status >= 500 {
-		u.complain("the provider refused a call", "status", x.StatusCode, "code", theirs.Code, "model", c.spec.Model,
+		u.complain("the provider refused a call", "status", x.StatusCode, "code", theirs.Code,
 			"attempt", c.attempts, "provider_request", x.Header.Get("X-Request-Id"))
 	}
 	switch {
@@ -78,7 +78,7 @@ func (u *upstream) refusal(x *exchange, c *call) error {
 		return &job.RetryError{Err: e, After: after}
 	case e.answer.NoRetry || r.Class != provider.ClientError:
 		e.answer.NoRetry = true
-	case theirs.Message != "" && len(body) <= maxRefusal:
+	case theirs.Message != "" && theirs.anthropic == (c.api == provider.Messages) && len(body) <= maxRefusal:
 		e.verbatim = body
 	}
 	return e
@@ -119,11 +119,16 @@ func explain(status int, class provider.Class, theirs theirError) *providerError
 	}
 }
 
-// theirError is an error in OpenAI's shape. What has another type is left out.
-type theirError struct{ Message, Type, Param, Code string }
+// theirError is an error in OpenAI's shape, or in Anthropic's, which has less. What has
+// another type is left out.
+type theirError struct {
+	Message, Type, Param, Code string
+	anthropic                  bool
+}
 
 func parseError(body []byte) theirError {
 	var v struct {
+		Type  any            `json:"type"`
 		Error map[string]any `json:"error"`
 	}
 	if json.Unmarshal(body, &v) != nil {
@@ -133,7 +138,7 @@ func parseError(body []byte) theirError {
 		s, _ := v.Error[key].(string)
 		return s
 	}
-	return theirError{text("message"), text("type"), text("param"), text("code")}
+	return theirError{text("message"), text("type"), text("param"), text("code"), v.Type == "error"}
 }
 
 // backoff is the wait after an attempt that failed without a hint.
@@ -147,26 +152,25 @@ var (
 	errNoReply = errors.New("the answer has no choices")
 )
 
-// checkAnswer returns an answer in one piece without an "error" that is null,
-// which clients take for a failure, and its usage.
-func checkAnswer(body []byte) ([]byte, job.Usage, error) {
+// checkAnswer returns an answer in one piece, or why it is none. OpenAI's Responses
+// API tells a failure in an answer like any other. Of its older APIs an "error" that is
+// null is left out, which clients take for a failure.
+func checkAnswer(api provider.API, body []byte) ([]byte, error) {
 	if !json.Valid(body) || !isObject(body[skipSpace(body, 0):]) {
-		return nil, job.Usage{}, broken(errNotJSON)
+		return nil, broken(errNotJSON)
 	}
-	var usage job.Usage
-	var wrong []byte
+	if api == provider.Responses {
+		return body, nil
+	}
 	for f := range fields(body) {
-		switch string(f.key) {
-		case "usage":
-			usage = parseUsage(body[f.value:f.end], usage)
-		case "error":
-			wrong = body[f.value:f.end]
+		if string(f.key) == "error" && !isNull(body[f.value:f.end]) {
+			return nil, inStream(body)
 		}
 	}
-	if wrong != nil && !isNull(wrong) {
-		return nil, usage, inStream(body)
+	if api == provider.Messages {
+		return body, nil
 	}
-	return without(body, isNullError(body)), usage, nil
+	return without(body, isNullError(body)), nil
 }
 
 // isNullError drops a key "error" that says there is none.
@@ -184,17 +188,13 @@ func inStream(body []byte) error {
 	return failed(http.StatusBadGateway, "error", message, nil)
 }
 
-// parseUsage reads a usage object; what is not one leaves the usage as it was.
-func parseUsage(value []byte, usage job.Usage) job.Usage {
-	var v struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
+// usageOf is what a call is settled with. An answer that was cut, or told no usage,
+// leaves what was reserved: who breaks off gains nothing.
+func usageOf(a provider.Answer) job.Usage {
+	if !a.UsageKnown || !a.Usage.Exact {
+		return job.Usage{}
 	}
-	const most = 1 << 40 // more is nonsense, which the ledger would refuse
-	if !isObject(value) || json.Unmarshal(value, &v) != nil || v.Prompt < 0 || v.Completion < 0 || v.Prompt > most || v.Completion > most {
-		return usage
-	}
-	used := job.Used(v.Prompt, v.Completion)
-	used.FirstByte = usage.FirstByte
-	return used
+	u := job.Used(a.Usage.Input, a.Usage.Output)
+	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
+	return u
 }

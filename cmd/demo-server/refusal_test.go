@@ -135,7 +135,7 @@ func TestProviderIsBroken(t *testing.T) {
 		}, 502, "upstream_error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startOver(t, tt.provider, func(a *app) { a.server.upstream.timeout = 300 * time.Millisecond })
+			s := startOver(t, tt.provider, func(a *app) { a.upstreams[0].timeout = 300 * time.Millisecond })
 			for _, stream := range []string{"false", "true"} {
 				a := s.send("POST", "/v1/chat/completions", strings.Replace(hello, "{", `{"stream":`+stream+`,`, 1), "Authorization", paidKey)
 				if e := errorOf(t, a); a.StatusCode != tt.status || e.Code != tt.code {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
 )
 
 // maxEvent bounds one event of a provider; clients take far less.
@@ -19,29 +19,40 @@ var (
 	done         = []byte("[DONE]")
 )
 
-// relay passes the events of a provider's stream on.
+const doneEvent = "data: [DONE]\n\n"
+
+// relay passes the events of a chat completion on.
 type relay struct {
-	write func(event []byte) error
+	reader *provider.Reader // is given all that comes
+	write  func(event []byte) error
 	// usageAsked says that the client asked for the usage. Otherwise it sees
 	// nothing of it, as if we had not asked either.
 	usageAsked bool
-	usage      job.Usage
 }
 
-// run relays until [DONE], and returns nil after that alone. alive is called for
-// each event.
-func (r *relay) run(stream io.Reader, alive func()) error {
+// run relays until [DONE], and returns nil after that alone. A provider that is known
+// to end without it is helped out. alive is called for each event, and after the last.
+func (r *relay) run(stream io.Reader, alive func(over bool)) error {
 	in := bufio.NewReaderSize(stream, 16<<10)
 	var event []byte
 	for {
 		var err error
 		if event, err = readEvent(in, event[:0]); err != nil {
+			if errors.Is(err, errCutOff) && r.reader.End().Complete {
+				return r.write([]byte(doneEvent))
+			}
 			return broken(err)
 		}
-		alive()
+		alive(false)
+		_, _ = r.reader.Write(event)
 		over, err := r.event(event)
-		if over || err != nil {
+		if err != nil {
 			return err
+		}
+		if over {
+			alive(true)
+			_, _ = io.CopyN(io.Discard, in, 64<<10)
+			return nil
 		}
 	}
 }
@@ -54,11 +65,11 @@ func (r *relay) event(event []byte) (over bool, err error) {
 	case !ok: // a comment, or nothing that a chat completion has
 		return false, r.write(event)
 	case bytes.Equal(data, done):
-		return true, r.write([]byte("data: [DONE]\n\n"))
+		return true, r.write([]byte(doneEvent))
 	case !bytes.Contains(data, []byte(`"usage"`)) && !bytes.Contains(data, []byte(`"error"`)) || !json.Valid(data):
 		return false, r.write(event)
 	}
-	var empty, used bool
+	var empty, used bool // no choices, and a usage
 	for f := range fields(data) {
 		value := data[f.value:f.end]
 		switch string(f.key) {
@@ -68,7 +79,6 @@ func (r *relay) event(event []byte) (over bool, err error) {
 			}
 		case "usage":
 			used = isObject(value)
-			r.usage = parseUsage(value, r.usage)
 		case "choices":
 			empty = value[0] == '[' && value[skipSpace(value, 1)] == ']'
 		}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/paceline-go/paceline/job"
+	"github.com/paceline-go/paceline/provider"
 )
 
 // relayed runs a stream through a relay, in one piece and byte by byte, and returns
@@ -17,13 +19,14 @@ func relayed(t *testing.T, stream string, asked bool) (string, job.Usage, error)
 	t.Helper()
 	run := func(byByte bool) (string, job.Usage, error) {
 		var out bytes.Buffer
-		r := &relay{usageAsked: asked, write: func(b []byte) error { out.Write(b); return nil }}
+		reader := readerOf(t, provider.Chat)
+		r := &relay{reader: reader, usageAsked: asked, write: func(b []byte) error { out.Write(b); return nil }}
 		in := iotest.DataErrReader(strings.NewReader(stream))
 		if byByte {
 			in = iotest.OneByteReader(in)
 		}
-		err := r.run(in, func() {})
-		return out.String(), r.usage, err
+		err := r.run(in, func(bool) {})
+		return out.String(), usageOf(reader.End()), err
 	}
 	whole, usage, err := run(false)
 	pieces, usage2, err2 := run(true)
@@ -31,6 +34,18 @@ func relayed(t *testing.T, stream string, asked bool) (string, job.Usage, error)
 		t.Errorf("in one piece:\n%s%v %v\nbyte by byte:\n%s%v %v", whole, usage, err, pieces, usage2, err2)
 	}
 	return whole, usage, err
+}
+
+// readerOf reads what the API's own provider answers, and of chats what any does.
+func readerOf(t testing.TB, api provider.API) *provider.Reader {
+	t.Helper()
+	p, err := provider.ProfileNamed(map[provider.API]string{
+		provider.Chat: "generic", provider.Messages: "anthropic", provider.Responses: "openai",
+	}[api])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.NewReader(api, http.Header{"Content-Type": {"text/event-stream"}})
 }
 
 const (
@@ -42,6 +57,8 @@ const (
 
 func TestRelay(t *testing.T) {
 	used := job.Used(7, 3)
+	cached := used
+	cached.Cached = 4
 	for _, tt := range []struct {
 		name, stream    string
 		asked, notAsked string
@@ -52,7 +69,7 @@ func TestRelay(t *testing.T) {
 			chunk1 + chunk2 + chunkUsed + chunkDone,
 			`data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"obfuscation":"x"}` + "\n\n" +
 				`data: {"id":"1","choices":[{"index":0,"delta":{"content":"\"usage\" of \"error\""},"finish_reason":"stop"}]}` + "\n\n" + chunkDone,
-			used,
+			cached,
 		},
 		{
 			"usage on a chunk with choices", `data: {"choices":[{"index":0}],"usage":{"prompt_tokens":7,"completion_tokens":3}}` + "\n\n" + chunkDone,
@@ -64,7 +81,7 @@ func TestRelay(t *testing.T) {
 			"the last usage counts", `data: {"choices":[1],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + chunkUsed + chunkDone,
 			`data: {"choices":[1],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + chunkUsed + chunkDone,
 			`data: {"choices":[1]}` + "\n\n" + chunkDone,
-			used,
+			cached,
 		},
 		{
 			"choices that are empty for another reason", `data: {"choices":[],"prompt_filter_results":[{}]}` + "\n\n" + chunkDone,
@@ -84,7 +101,14 @@ func TestRelay(t *testing.T) {
 			job.Usage{},
 		},
 		{
-			"[DONE] without the blank line", chunkUsed + "data: [DONE]", chunkUsed + chunkDone, chunkDone, used,
+			"[DONE] without the blank line", chunkUsed + "data: [DONE]", chunkUsed + chunkDone, chunkDone, cached,
+		},
+		{
+			"an end without [DONE], of a provider that may leave it out", chunk1 + chunk2 + chunkUsed,
+			chunk1 + chunk2 + chunkUsed + chunkDone,
+			`data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"obfuscation":"x"}` + "\n\n" +
+				`data: {"id":"1","choices":[{"index":0,"delta":{"content":"\"usage\" of \"error\""},"finish_reason":"stop"}]}` + "\n\n" + chunkDone,
+			cached,
 		},
 		{
 			"what follows [DONE] is not read", chunkDone + chunk1, chunkDone, chunkDone, job.Usage{},
@@ -93,7 +117,7 @@ func TestRelay(t *testing.T) {
 			"usage that makes no sense", `data: {"choices":[],"usage":{"prompt_tokens":-7,"completion_tokens":3}}` + "\n\n" + `data: {"choices":[],"usage":[1]}` + "\n\n" + chunkDone,
 			`data: {"choices":[],"usage":{"prompt_tokens":-7,"completion_tokens":3}}` + "\n\n" + `data: {"choices":[],"usage":[1]}` + "\n\n" + chunkDone,
 			`data: {"choices":[]}` + "\n\n" + chunkDone,
-			job.Usage{},
+			job.Used(0, 3),
 		},
 		{
 			"events of other kinds", "event: x\nid: 7\ndata: {\"usage\":1}\n\ndata: a\ndata: b \"usage\"\n\ndata: {\"usage\"\n\n" + chunkDone,
@@ -118,7 +142,7 @@ func TestRelayOfABrokenStream(t *testing.T) {
 	}{
 		{"ends without [DONE]", chunk1, chunk1, "broke off", job.Usage{}},
 		{"ends within an event", chunk1 + "data: {", chunk1, "broke off", job.Usage{}},
-		{"ends after the usage", chunk1 + chunkUsed, chunk1 + chunkUsed, "broke off", job.Used(7, 3)},
+		{"ends after the usage", chunk1 + chunkUsed, chunk1 + chunkUsed, "broke off", job.Usage{}},
 		{"says an error", chunk1 + `data: {"error":{"message":"upstream GPU is on fire","code":null}}` + "\n\n" + chunk2, chunk1, "upstream GPU is on fire", job.Usage{}},
 		{"says an error in other words", `data: {"error":"no"}` + "\n\n", "", "failed", job.Usage{}},
 		{"nothing at all", "", "", "broke off", job.Usage{}},
@@ -133,8 +157,8 @@ func TestRelayOfABrokenStream(t *testing.T) {
 		}
 	}
 	endless := strings.NewReader("data: " + strings.Repeat("x", maxEvent+1<<20))
-	r := &relay{write: func([]byte) error { return nil }}
-	if err := r.run(endless, func() {}); !errors.Is(err, errLongEvent) {
+	r := &relay{reader: readerOf(t, provider.Chat), write: func([]byte) error { return nil }}
+	if err := r.run(endless, func(bool) {}); !errors.Is(err, errLongEvent) {
 		t.Errorf("an endless event: %v", err)
 	}
 }
@@ -146,7 +170,7 @@ func FuzzRelay(f *testing.F) {
 	f.Add([]byte(": c\r\n\r\ndata:{\"usage\":{},\"choices\":[ ]}\n\ndata: [DONE]"))
 	f.Add([]byte("data\ndata:\n\n\r\r\n\ndata: {\"error\":{}}\n\n"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		r := &relay{write: func(event []byte) error {
+		r := &relay{reader: readerOf(t, provider.Chat), write: func(event []byte) error {
 			from, to, ok := dataOf(event)
 			if !ok || !json.Valid(event[from:to]) {
 				return nil
@@ -161,6 +185,6 @@ func FuzzRelay(f *testing.F) {
 			}
 			return nil
 		}}
-		_ = r.run(bytes.NewReader(stream), func() {})
+		_ = r.run(bytes.NewReader(stream), func(bool) {})
 	})
 }

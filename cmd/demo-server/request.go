@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,11 +17,12 @@ import (
 
 // call is one request on its way to the provider.
 type call struct {
-	path   string // below the provider's base URL
-	header http.Header
-	body   []byte
-	spec   job.Spec
-	came   time.Time
+	api      provider.API
+	upstream *upstream
+	header   http.Header
+	body     []byte
+	spec     job.Spec
+	came     time.Time
 	// stream says that the answer is streamed, and usageAsked that the client
 	// asked for the chunk with the usage; the provider is always asked.
 	stream, usageAsked bool
@@ -105,7 +105,7 @@ func (s *server) chatCall(r *http.Request, who caller, body []byte) (*call, erro
 	if messages[skipSpace(messages, 1)] == ']' {
 		return nil, invalid("messages", "expected an array with at least one message")
 	}
-	c, err := s.newCall(r, who, "/chat/completions", body, parsed, &cl)
+	c, err := s.newCall(r, who, provider.Chat, body, parsed, &cl)
 	if err != nil {
 		return nil, err
 	}
@@ -126,15 +126,67 @@ func (s *server) embeddingsCall(r *http.Request, who caller, body []byte) (*call
 	for f := range fields(body) {
 		cl.read(string(f.key), body[f.value:f.end])
 	}
-	return s.newCall(r, who, "/embeddings", body, parsed, &cl)
+	return s.newCall(r, who, provider.Embeddings, body, parsed, &cl)
 }
 
-func (s *server) newCall(r *http.Request, who caller, path string, body []byte, parsed *estimator.Request, cl *claims) (*call, error) {
-	switch {
-	case parsed.Model == "":
+// responsesCall makes the call of OpenAI's Responses API.
+func (s *server) responsesCall(r *http.Request, who caller, body []byte) (*call, error) {
+	parsed, err := estimator.ParseChat(body)
+	if errors.Is(err, estimator.ErrMissing) {
+		return nil, missing("input")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var cl claims
+	for f := range fields(body) {
+		value := body[f.value:f.end]
+		cl.read(string(f.key), value)
+		if string(f.key) == "background" && string(value) == "true" {
+			return nil, invalid("background", "there is no way here to fetch the response later; leave it out, or use /v1/jobs")
+		}
+	}
+	c, err := s.newCall(r, who, provider.Responses, body, parsed, &cl)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = parsed.Stream
+	return c, nil
+}
+
+// messagesCall makes the call of Anthropic's Messages API.
+func (s *server) messagesCall(r *http.Request, who caller, body []byte) (*call, error) {
+	parsed, err := estimator.ParseChat(body)
+	if err != nil {
+		return nil, err
+	}
+	var cl claims
+	var messages bool
+	for f := range fields(body) {
+		cl.read(string(f.key), body[f.value:f.end])
+		messages = messages || string(f.key) == "messages"
+	}
+	if !messages {
+		return nil, missing("messages")
+	}
+	c, err := s.newCall(r, who, provider.Messages, body, parsed, &cl)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = parsed.Stream
+	return c, nil
+}
+
+func (s *server) newCall(r *http.Request, who caller, api provider.API, body []byte, parsed *estimator.Request, cl *claims) (*call, error) {
+	if parsed.Model == "" {
 		return nil, missing("model")
-	case !s.offers(parsed.Model):
-		return nil, fmt.Errorf("%w: %.64q", provider.ErrUnknownModel, parsed.Model)
+	}
+	served, err := s.models.find(parsed.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !served.upstream.speaks(api) {
+		return nil, invalid("model", "its provider does not have this API; it has "+strings.Join(served.upstream.offered(), ", "))
 	}
 	tenant, class, err := cl.apply(who, r.Header)
 	if err != nil {
@@ -142,8 +194,8 @@ func (s *server) newCall(r *http.Request, who caller, path string, body []byte, 
 	}
 	now := time.Now()
 	c := &call{
-		path: path, header: forwarded(r.Header), body: without(body, isOurs), came: now,
-		spec: job.Spec{Tenant: tenant, Model: parsed.Model, Priority: class, Request: parsed},
+		api: api, upstream: served.upstream, header: forwarded(r.Header), body: without(body, isOurs), came: now,
+		spec: job.Spec{Tenant: tenant, Model: served.account, Priority: class, Request: parsed},
 	}
 	// Stainless' SDKs say how long they wait: starting work for somebody who has
 	// gone by then is no use.
@@ -157,7 +209,7 @@ func (s *server) newCall(r *http.Request, who caller, path string, body []byte, 
 // the connection, and those by which a caller could use the provider's account in
 // another way than we do.
 var private = map[string]bool{
-	"Authorization": true, "X-Api-Key": true, "Cookie": true,
+	"Authorization": true, "X-Api-Key": true, "Api-Key": true, "X-Goog-Api-Key": true, "Cookie": true,
 	"X-Tenant": true, "X-Priority": true, "X-Tier": true,
 	"Connection": true, "Keep-Alive": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Content-Length": true, "Host": true, "Accept-Encoding": true,

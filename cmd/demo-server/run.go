@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 // serve runs all parts until ctx ends, and then drains.
 func (a *app) serve(ctx context.Context, listener net.Listener, cfg *config, log *slog.Logger, stdout io.Writer) error {
-	a.server.index = indexText(listener.Addr().String(), cfg)
+	a.server.index = indexText(listener.Addr().String(), cfg, a)
 	srv := &http.Server{
 		Handler:           a.server.routes(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -63,7 +63,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, cfg *config, log
 	all.Go(func() { _ = a.server.dispatcher.Run(parts) })
 	// Without this the first calls would wait for it.
 	all.Go(func() {
-		if err := a.estimator.Load(cfg.model, cfg.embedModel); err != nil {
+		if err := a.estimator.Load(modelNames(a.accounts)...); err != nil {
 			log.Error("a vocabulary can not be loaded", "error", err)
 		}
 	})

@@ -18,7 +18,8 @@ import (
 // not change once it serves.
 type server struct {
 	dispatcher *dispatcher.Dispatcher
-	upstream   *upstream
+	models     *catalog
+	budgets    *budgets
 	responses  *prometheus.CounterVec // by path and status
 	exposition http.Handler           // of /metrics
 	health     *health
@@ -27,7 +28,6 @@ type server struct {
 	jobs       *jobStore
 	log        *slog.Logger
 
-	models            []string // the first is that of /chat
 	maxBody           int64
 	maxWait           time.Duration
 	memory            memory
@@ -58,6 +58,8 @@ func (s *server) routes() http.Handler {
 		"/{$}":                 get(s.serveIndex),
 		"/chat":                post(s.serveChat),
 		"/v1/chat/completions": post(s.serveCompletions),
+		"/v1/responses":        post(s.serveResponses),
+		"/v1/messages":         post(s.serveMessages),
 		"/v1/embeddings":       post(s.serveEmbeddings),
 		"/v1/models":           get(s.serveModels),
 		"/v1/models/{id...}":   get(s.serveModel),
@@ -112,26 +114,51 @@ func refuseMethod(routes route) handler {
 // errGone is a request whose client went away; there is nobody to answer.
 var errGone = errors.New("the client went away")
 
-// fail answers a request that could not be served: under /v1 in OpenAI's shape,
-// which its clients need, and as an RFC 9457 problem elsewhere.
+// shape is the form of a path's errors: what its clients can read.
+type shape int
+
+const (
+	problemShape   shape = iota // RFC 9457
+	openAIShape                 // of all under /v1, but for
+	anthropicShape              // /v1/messages
+)
+
+func shapeOf(r *http.Request) shape {
+	switch path := r.URL.Path; {
+	case path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/"):
+		return anthropicShape
+	case strings.HasPrefix(path, "/v1/"):
+		return openAIShape
+	default:
+		return problemShape
+	}
+}
+
+func writeError(w http.ResponseWriter, r *http.Request, e *transport.Error) {
+	switch shapeOf(r) {
+	case anthropicShape:
+		e.WriteAnthropic(w)
+	case openAIShape:
+		e.WriteOpenAI(w)
+	default:
+		e.WriteProblem(w)
+	}
+}
+
+// fail answers a request that could not be served.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		note(w, 499, errGone)
 		return
 	}
 	note(w, 0, err)
-	openAI := strings.HasPrefix(r.URL.Path, "/v1/")
-	if f, ok := errors.AsType[*fault](err); ok && openAI {
-		f.write(w)
+	if f, ok := errors.AsType[*fault](err); ok && shapeOf(r) != problemShape {
+		f.write(w, r)
 		return
 	}
-	if e, ok := errors.AsType[*providerError](err); ok && e.verbatim != nil && openAI {
+	if e, ok := errors.AsType[*providerError](err); ok && e.verbatim != nil && shapeOf(r) != problemShape {
 		writeJSON(w, e.answer.Status, e.verbatim)
 		return
 	}
-	if e := s.answerTo(err); openAI {
-		e.WriteOpenAI(w)
-	} else {
-		e.WriteProblem(w)
-	}
+	writeError(w, r, s.answerTo(err))
 }

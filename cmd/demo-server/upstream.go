@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,15 @@ const (
 	maxAnswer = 128 << 20
 )
 
-// upstream is the provider.
+// paths are where the APIs are, below a provider's base URL and below /v1 here.
+var paths = map[provider.API]string{
+	provider.Chat:       "/chat/completions",
+	provider.Responses:  "/responses",
+	provider.Messages:   "/messages",
+	provider.Embeddings: "/embeddings",
+}
+
+// upstream is an account at a provider.
 type upstream struct {
 	base   string // without a slash at the end
 	key    string
@@ -34,7 +43,7 @@ type upstream struct {
 	// timeout is how long an answer that is not streamed may take, and a streamed
 	// one until its first event; idle is how long a stream may be silent.
 	timeout, idle time.Duration
-	// profile reads what it refuses.
+	// profile reads what it answers.
 	profile *provider.Profile
 	// refused is told the status of every answer that is not a success.
 	refused func(status int)
@@ -42,25 +51,69 @@ type upstream struct {
 	logged  atomic.Int64 // when a failure was last logged
 }
 
-func newUpstream(base, key string, profile *provider.Profile, connections int, refused func(int), log *slog.Logger) *upstream {
-	base = strings.TrimRight(base, "/")
+func newUpstream(a *account, client *http.Client, refused func(int), log *slog.Logger) *upstream {
+	base := strings.TrimRight(a.base, "/")
 	if _, rest, _ := strings.Cut(base, "://"); !strings.Contains(rest, "/") {
 		base += "/v1"
 	}
 	return &upstream{
-		base: base, key: key, timeout: callTimeout, idle: idleTimeout, profile: profile, refused: refused, log: log,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-				ForceAttemptHTTP2:   true,
-				TLSHandshakeTimeout: 5 * time.Second,
-				MaxIdleConnsPerHost: connections,
-				IdleConnTimeout:     90 * time.Second,
-				DisableCompression:  true, // what is relayed must not be held back
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		base: base, key: a.key, client: client, timeout: callTimeout, idle: idleTimeout,
+		profile: a.profile, refused: refused, log: log.With("account", a.name),
+	}
+}
+
+// newClient makes the client of all upstreams.
+func newClient(connections int) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2:   true,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxIdleConnsPerHost: connections,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true, // what is relayed must not be held back
 		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// speaks says whether the provider has the API.
+func (u *upstream) speaks(api provider.API) bool { return slices.Contains(u.profile.APIs, api) }
+
+// offered are the paths here whose API the provider has.
+func (u *upstream) offered() []string {
+	var out []string
+	for api, path := range paths {
+		if u.speaks(api) {
+			out = append(out, "/v1"+path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The profiles whose providers want the key in a header of their own.
+const (
+	anthropic = "anthropic"
+	azure     = "azure_openai"
+)
+
+// anthropicVersion is the version of Anthropic's API for callers that name none.
+const anthropicVersion = "2023-06-01"
+
+// authorize sets the header with the key.
+func (u *upstream) authorize(h http.Header) {
+	switch u.profile.Name {
+	case anthropic:
+		h["X-Api-Key"] = []string{u.key}
+		if h.Get("Anthropic-Version") == "" {
+			h["Anthropic-Version"] = []string{anthropicVersion}
+		}
+	case azure:
+		h["Api-Key"] = []string{u.key}
+	default:
+		h["Authorization"] = []string{"Bearer " + u.key}
 	}
 }
 
@@ -106,13 +159,13 @@ func (u *upstream) open(ctx context.Context, c *call) (*exchange, job.Usage, err
 	x := &exchange{ctx: ctx, cancel: cancel, timer: time.AfterFunc(u.timeout, func() { cancel(errSlow) })}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.base+c.path, bytes.NewReader(c.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.base+paths[c.api], bytes.NewReader(c.body))
 	if err != nil {
 		x.close()
 		return nil, job.Usage{Known: job.NotSent}, err
 	}
 	req.Header = c.header.Clone()
-	req.Header.Set("Authorization", "Bearer "+u.key)
+	u.authorize(req.Header)
 	if _, ok := req.Header["User-Agent"]; !ok {
 		req.Header["User-Agent"] = []string{"paceline-demo-server"}
 	}
@@ -150,7 +203,11 @@ func (u *upstream) whole(ctx context.Context, c *call) ([]byte, job.Usage, error
 		// It may have been produced and counted in full: the estimate stands.
 		return nil, job.Usage{}, x.failure(broken(err))
 	}
-	return checkAnswer(body)
+	reader := u.profile.NewReader(c.api, x.Header)
+	_, _ = reader.Write(body)
+	usage = usageOf(reader.End())
+	body, err = checkAnswer(c.api, body)
+	return body, usage, err
 }
 
 var errLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
