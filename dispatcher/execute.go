@@ -190,11 +190,14 @@ func retryOf(err error) *job.RetryError {
 // retry sends a job back for another attempt, if it has one left and time for it.
 func (d *Dispatcher) retry(t *task, retry *job.RetryError) bool {
 	now, after := d.now(), max(retry.After, 0)
+	if after >= t.deadline-now {
+		return false
+	}
 	if retry.Closed {
 		t.attempt-- // the next one counts
 		after = 0
 	}
-	if t.attempt >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil || after >= t.deadline-now {
+	if t.attempt >= d.cfg.MaxAttempts || d.closing.Load() || t.cancelled != nil || t.ctx.Err() != nil {
 		return false
 	}
 	t.attempt++

@@ -82,6 +82,26 @@ func TestChangedPlan(t *testing.T) {
 	}
 }
 
+// A job whose limit is closed for longer than it may wait is told at once.
+func TestClosedForTooLong(t *testing.T) {
+	ways(t, func(t *testing.T, a *audit, l ledger.Ledger) {
+		tpm := &ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 1000, Window: time.Minute, Unpaced: true}
+		d := open(t, dispatcher.Config{Ledger: l, Plan: fixed{tpm}, MaxWait: time.Minute})
+		if _, err := a.inner.Observe(t.Context(), []ledger.Observation{{Limit: tpm, Used: ledger.Untold, Close: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		r := <-must(t, d, spec("t", job.Paid, 10), used(10)).Result()
+		shed, ok := errors.AsType[*dispatcher.ShedError](r.Err)
+		if !ok || shed.Reason != dispatcher.Hopeless || shed.Limit != "tpm" || shed.RetryAfter < 59*time.Minute || shed.Own {
+			t.Errorf("%+v", r.Err)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("told after %v", took)
+		}
+	})
+}
+
 // A job that a closed limit sent back waits for it to open, and has as many attempts as
 // before.
 func TestClosedLimitCostsNoAttempt(t *testing.T) {

@@ -153,6 +153,12 @@ func (d *Dispatcher) decided(t *task, dec ledger.Decision, now time.Duration) (b
 		d.lease(t)
 		return true, nil
 	case ledger.Denied:
+		if dec.Closed && dec.Wait >= t.deadline-now {
+			d.retake(t, now)
+			e := d.shedError(Hopeless, t.Class, t.Tenant, t.Cost)
+			e.RetryAfter, e.Limit, e.Own = dec.Wait, dec.Limit.Key, dec.Limit.Own
+			return false, e
+		}
 		until := now + min(dec.Wait, maxSleep)
 		_, freed := d.freed[dec.Limit.Key]
 		switch {

@@ -73,6 +73,8 @@ type Decision struct {
 	// anything but those in front of it in the line, at least a microsecond. For a limit of calls in flight it is
 	// when a lease ends on its own: a release comes sooner.
 	Wait time.Duration
+	// Closed says that the provider closed that limit, so that nothing can come sooner.
+	Closed bool
 }
 
 // Final is what one charge of a reservation comes to.

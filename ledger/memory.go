@@ -185,6 +185,7 @@ func deny(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
 	var (
 		binding *Limit
 		longest int64
+		closed  bool
 	)
 	for i, c := range r.Charges {
 		if c.Overdraw {
@@ -195,10 +196,10 @@ func deny(r *Request, budgets *[MaxCharges]*budget, now int64) Decision {
 			budgets[i].hold(c.Amount)
 		}
 		if wait > longest {
-			binding, longest = c.Limit, wait
+			binding, longest, closed = c.Limit, wait, budgets[i].opens > 0
 		}
 	}
-	return Decision{Outcome: Denied, Limit: binding, Wait: time.Duration(longest) * time.Microsecond}
+	return Decision{Outcome: Denied, Limit: binding, Wait: micros(longest), Closed: closed}
 }
 
 // Settle implements Ledger. It fails only for a bad settlement. The context is

@@ -99,7 +99,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 	// Who is short of a limit that is its tenant's own, or that is long in coming back,
 	// holds nothing, and is in no line.
 	var own *Limit
-	longest := int64(0)
+	longest, closed := int64(0), false
 	var room [MaxCharges]view
 	var amounts [MaxCharges]int64
 	views, charges := room[:0], m.waiting[:0]
@@ -110,7 +110,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		amounts[len(views)] = c.Amount
 		views, charges = append(views, budgets[i].view()), append(charges, c)
 		if w := budgets[i].wait(c.Amount, now); (c.Limit.Own || w > awayAfter) && w > longest {
-			own, longest = c.Limit, w
+			own, longest, closed = c.Limit, w, budgets[i].opens > 0
 		}
 	}
 	m.waiting = charges
@@ -119,7 +119,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 			x.drop(mine, false)
 			x.rest()
 		}
-		return Decision{Outcome: Denied, Limit: own, Wait: micros(longest)}
+		return Decision{Outcome: Denied, Limit: own, Wait: micros(longest), Closed: closed}
 	}
 
 	start, seq := x.startOf(tag{p.Class, p.Tenant}), int64(math.MaxInt64)
@@ -149,7 +149,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 		w := views[i].wait(c.Amount, now)
 		demands[i] = demand{views[i].budget.key, c.Amount, now + w}
 		if w > longest {
-			d.Limit, longest = c.Limit, w
+			d.Limit, longest, d.Closed = c.Limit, w, views[i].budget.opens > 0
 		}
 	}
 	if far {

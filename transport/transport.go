@@ -257,9 +257,15 @@ func (e *refusedError) response() *http.Response {
 // pause is the wait after an attempt that failed without a hint.
 func (c *call) pause() time.Duration {
 	if c.pauses == nil {
-		c.pauses = backoff.NewExponentialBackOff() // with jitter; the dispatcher bounds the attempts
-		c.pauses.MaxInterval = 8 * time.Second
-		c.pauses.Multiplier = 2
+		c.pauses = NewPauses()
 	}
 	return c.pauses.NextBackOff()
+}
+
+// NewPauses are the waits between the attempts of a call that failed without a hint: from
+// half a second to eight, with jitter. The dispatcher bounds the attempts.
+func NewPauses() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.Multiplier, b.MaxInterval = 2, 8*time.Second
+	return b
 }

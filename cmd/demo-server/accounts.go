@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"reflect"
@@ -26,6 +27,21 @@ type account struct {
 	models    []string // names, or prefixes with a * at their ends
 	rules     []provider.Rule
 }
+
+// feedback hears what the account's provider says of its limits. Providers tell those of
+// a model: an account of several models keeps the amounts that it was given.
+func (a *account) feedback(plan *provider.Plan, l ledger.Ledger, log *slog.Logger) (*provider.Feedback, error) {
+	hears, ok := l.(ledger.Feedback)
+	if !ok {
+		return nil, nil
+	}
+	return provider.NewFeedback(provider.FeedbackConfig{
+		Profile: a.profile, Plan: plan, Ledger: hears, KeepAmounts: !single(a.models), Logger: log.With("account", a.name),
+	})
+}
+
+// single says that the models are one, and not all that begin alike.
+func single(models []string) bool { return len(models) == 1 && !strings.HasSuffix(models[0], "*") }
 
 // accountEntry is an account in the file of -accounts, a JSON array of these:
 //
@@ -177,6 +193,11 @@ func (e *accountEntry) rules(p *provider.Profile) ([]provider.Rule, error) {
 			return nil, fmt.Errorf("%s counts %s, not %.64q", p.Name, strings.Join(known, ", "), name)
 		case amount < 1 || amount > ledger.MaxAmount:
 			return nil, fmt.Errorf("%s must be from 1 to %d, not %d", name, ledger.MaxAmount, amount)
+		}
+	}
+	if len(e.Limits) == 0 && single(e.Models) {
+		if rules, err := p.UnknownRules(e.Models[0]); err == nil {
+			return rules, nil // it tells them
 		}
 	}
 	var rules []provider.Rule

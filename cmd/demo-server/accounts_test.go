@@ -101,7 +101,7 @@ func TestAccountURLs(t *testing.T) {
 			t.Errorf("%s %s: %v", tt.profile, tt.url, err)
 			continue
 		}
-		if got := newUpstream(accounts[0], nil, nil, discard).base; got != tt.want {
+		if got := newUpstream(accounts[0], nil, nil, nil, discard).base; got != tt.want {
 			t.Errorf("%s %q is at %s, want %s", tt.profile, tt.url, got, tt.want)
 		}
 	}

@@ -94,7 +94,12 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 	a.closers = append(a.closers, func() error { client.CloseIdleConnections(); return nil })
 	models := new(catalog)
 	for _, acc := range a.accounts {
-		up := newUpstream(acc, client, metrics.ProviderRefused, log)
+		feedback, err := acc.feedback(a.plan, a.ledger, log)
+		if err != nil {
+			return nil, err
+		}
+		up := newUpstream(acc, client, feedback, metrics.ProviderRefused, log)
+		a.closers = append([]func() error{func() error { up.hearing.Wait(); return nil }}, a.closers...)
 		a.upstreams = append(a.upstreams, up)
 		for _, m := range acc.models {
 			models.add(m, offer{up, acc.name})

@@ -55,7 +55,7 @@ const maxRefusal = 64 << 10
 
 // refusal reads an answer that is not a success. Nothing has reached the caller by
 // then, so where trying again may help the error is a job.RetryError.
-func (u *upstream) refusal(x *exchange, c *call) error {
+func (u *upstream) refusal(x *exchange, c *call, head provider.Head) error {
 	u.refused(x.StatusCode)
 	body, err := io.ReadAll(io.LimitReader(x.Body, maxRefusal+1))
 	if err != nil {
@@ -71,11 +71,13 @@ func (u *upstream) refusal(x *exchange, c *call) error {
 	}
 	switch {
 	case r.Retryable:
-		after := backoff(c.attempts)
+		head.Refusal = r
+		closed := u.feedback != nil && u.feedback.Hear(x.ctx, head)
+		after := c.pause()
 		if r.From != provider.FromNowhere {
 			after = r.After + rand.N(r.After/4+time.Millisecond)
 		}
-		return &job.RetryError{Err: e, After: after}
+		return &job.RetryError{Err: e, After: after, Closed: closed}
 	case e.answer.NoRetry || r.Class != provider.ClientError:
 		e.answer.NoRetry = true
 	case theirs.Message != "" && theirs.anthropic == (c.api == provider.Messages) && len(body) <= maxRefusal:
@@ -141,10 +143,12 @@ func parseError(body []byte) theirError {
 	return theirError{text("message"), text("type"), text("param"), text("code"), v.Type == "error"}
 }
 
-// backoff is the wait after an attempt that failed without a hint.
-func backoff(attempts int) time.Duration {
-	base := min(500*time.Millisecond<<min(attempts-1, 4), 8*time.Second)
-	return base + rand.N(base/2)
+// pause is the wait after an attempt that failed without a hint.
+func (c *call) pause() time.Duration {
+	if c.pauses == nil {
+		c.pauses = transport.NewPauses()
+	}
+	return c.pauses.NextBackOff()
 }
 
 var (

@@ -28,8 +28,6 @@ func TestProviderRefusals(t *testing.T) {
 		code     string
 		noRetry  bool
 	}{
-		{"rate limit", 429, openAI("Rate limit reached", "rate_limit_exceeded"), "Retry-After-Ms: 5", 3, 503, "upstream_rate_limited", false},
-		{"rate limit for an hour", 429, openAI("Rate limit reached", "rate_limit_exceeded"), "Retry-After: 3600", 1, 503, "upstream_rate_limited", true},
 		{"never", 429, openAI("Request too large", "rate_limit_exceeded"), "X-Should-Retry: false", 1, 413, "upstream_too_large", true},
 		{"no money left", 429, openAI("You exceeded your current quota", "insufficient_quota"), "", 1, 502, "upstream_account", true},
 		{"overloaded", 503, "<html>", "Retry-After-Ms: 5", 3, 503, "upstream_overloaded", false},
@@ -83,6 +81,28 @@ func TestProviderRefusals(t *testing.T) {
 				t.Errorf("%s refusals were counted", got)
 			}
 		})
+	}
+}
+
+// A rate limit closes for everybody. Who can not wait for it hears so at once, whether the
+// provider said it or we know it.
+func TestProviderRateLimit(t *testing.T) {
+	t.Parallel()
+	p := &recording{answer: func(w http.ResponseWriter, _ int) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(w, `{"error":{"message":"Rate limit reached","type":"requests","param":null,"code":"rate_limit_exceeded"}}`)
+	}}
+	s := startOver(t, p.ServeHTTP, func(*app) {})
+	for _, code := range []string{"upstream_rate_limited", "server_is_overloaded"} {
+		a := s.send("POST", "/v1/chat/completions", hello, "Authorization", paidKey)
+		e := errorOf(t, a)
+		if a.StatusCode != http.StatusServiceUnavailable || e.Code != code || a.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d %s, want %s", a.StatusCode, a.body, code)
+		}
+	}
+	if n := p.count(); n != 1 {
+		t.Errorf("%d calls", n)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/paceline-go/paceline/estimator"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/provider"
@@ -29,6 +31,7 @@ type call struct {
 	// attempts counts the attempts that were made. Only the job's function, which
 	// runs once at a time, uses it.
 	attempts int
+	pauses   *backoff.ExponentialBackOff // nil: none has failed
 }
 
 // memory bounds the bytes of all bodies that are held at once.

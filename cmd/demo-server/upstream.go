@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,20 +46,23 @@ type upstream struct {
 	timeout, idle time.Duration
 	// profile reads what it answers.
 	profile *provider.Profile
+	// feedback hears what it says of its limits; nil: nobody does.
+	feedback *provider.Feedback
+	hearing  sync.WaitGroup // of heads that are told to it
 	// refused is told the status of every answer that is not a success.
 	refused func(status int)
 	log     *slog.Logger
 	logged  atomic.Int64 // when a failure was last logged
 }
 
-func newUpstream(a *account, client *http.Client, refused func(int), log *slog.Logger) *upstream {
+func newUpstream(a *account, client *http.Client, feedback *provider.Feedback, refused func(int), log *slog.Logger) *upstream {
 	base := strings.TrimRight(a.base, "/")
 	if _, rest, _ := strings.Cut(base, "://"); !strings.Contains(rest, "/") {
 		base += "/v1"
 	}
 	return &upstream{
 		base: base, key: a.key, client: client, timeout: callTimeout, idle: idleTimeout,
-		profile: a.profile, refused: refused, log: log.With("account", a.name),
+		profile: a.profile, feedback: feedback, refused: refused, log: log.With("account", a.name),
 	}
 }
 
@@ -155,6 +159,7 @@ var errSlow = errors.New("the provider did not answer in time")
 // otherwise an error and what is known of the usage.
 func (u *upstream) open(ctx context.Context, c *call) (*exchange, job.Usage, error) {
 	c.attempts++
+	granted := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	x := &exchange{ctx: ctx, cancel: cancel, timer: time.AfterFunc(u.timeout, func() { cancel(errSlow) })}
 	var sent atomic.Bool
@@ -176,17 +181,23 @@ func (u *upstream) open(ctx context.Context, c *call) (*exchange, job.Usage, err
 			u.complain("the provider can not be reached", "error", err)
 		}
 		if !sent.Load() {
-			return nil, job.Usage{Known: job.NotSent}, x.failure(&job.RetryError{Err: unreachable(err), After: backoff(c.attempts)})
+			return nil, job.Usage{Known: job.NotSent}, x.failure(&job.RetryError{Err: unreachable(err), After: c.pause()})
 		}
 		// Whether the provider has counted it nobody knows.
 		return nil, job.Usage{}, x.failure(broken(err))
 	}
 	x.Response, x.began = resp, time.Now()
+	head := provider.Head{Job: &c.spec, Granted: granted, Status: resp.StatusCode, Header: resp.Header}
 	if resp.StatusCode/100 == 2 {
+		if u.feedback != nil {
+			// The answer does not wait for the ledger.
+			head.Header = resp.Header.Clone()
+			u.hearing.Go(func() { u.feedback.Hear(context.Background(), head) })
+		}
 		return x, job.Usage{}, nil
 	}
 	defer x.close()
-	err = u.refusal(x, c)
+	err = u.refusal(x, c, head)
 	// A refused call costs no tokens, and stays counted as a request.
 	return nil, job.Used(0, 0), err
 }

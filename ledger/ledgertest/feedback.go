@@ -47,8 +47,8 @@ func closes(h *harness) {
 	tpm := tokens("tpm", 100)
 	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Refused: true, Close: 10 * time.Second})
 	d := h.deny(of(tpm, 1))
-	if d.Wait < 9*time.Second || d.Wait > 13*time.Second {
-		h.Fatalf("wait %v", d.Wait)
+	if d.Wait < 9*time.Second || d.Wait > 13*time.Second || !d.Closed {
+		h.Fatalf("%+v", d)
 	}
 	ds, err := h.process().Reserve(h.Context(), []ledger.Request{{ID: h.id(), Charges: []ledger.Charge{of(tpm, 1)}}})
 	if err != nil || ds[0].Outcome != ledger.Denied {

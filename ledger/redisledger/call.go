@@ -264,9 +264,9 @@ func (c *call) decisions(out []ledger.Decision, reply []int64, n int) ([]ledger.
 	}
 	for range n {
 		var d ledger.Decision
-		switch next() {
-		case 0:
-			d.Outcome, d.Limit = ledger.Denied, limit()
+		switch code := next(); code {
+		case 0, 4:
+			d.Outcome, d.Limit, d.Closed = ledger.Denied, limit(), code == 4
 			d.Wait = time.Duration(next()) * time.Microsecond
 		case 1:
 			d.Outcome = ledger.Granted

@@ -126,7 +126,7 @@ for i = pos + 1, #args, 9 do
       others = 0, up = 0, times = 0, since = 0, mild = 0 }
     w.notes = n
   end
-  n.at, w.noted = now, true
+  n.at, w.noted, w.dirty = now, true, true
   if told > 0 then
     n.amount = told
   end

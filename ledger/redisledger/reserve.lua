@@ -4,7 +4,7 @@
 -- charge the limit, or minus the limit if it may be overdrawn, its mark, the amount, and the guard; or minus the limit that can never hold it;
 -- then per request 0, or its place in the line, packed (see line.lua).
 -- Reply: empty if all are granted; otherwise per request: 1 granted | 0 denied,
--- limit, wait in us | 2 too large, limit | 3 refused.
+-- limit, wait in us | 4 the same, by a limit that is closed | 2 too large, limit | 3 refused.
 
 start()
 local found, over = opened(ids), ended(ids)
@@ -140,7 +140,7 @@ local function one_by_one()
         mine[id] = true
         reply[k] = 1
       else
-        reply[k], reply[k + 1], reply[k + 2] = 0, limit, longest
+        reply[k], reply[k + 1], reply[k + 2] = limit > 0 and limits[limit].opens > 0 and 4 or 0, limit, longest
         k = k + 2
       end
     end

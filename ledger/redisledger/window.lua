@@ -155,7 +155,7 @@ local function advance(w)
   if n and now > max(n.at + NOTES_FOR, n.shut + n.span) then
     w.notes, w.forgot = nil, true
   elseif n and n.others > 0 and now > n.at + w.window then
-    n.others, w.noted = 0, true
+    n.others = 0
   end
   scale(w)
   if w.at then
@@ -223,10 +223,21 @@ local function fits(w, amount, free, spare)
   return w.opens == 0 and amount <= free and (amount <= spare or w.burst <= spare)
 end
 
+-- write_notes stores what was heard of the provider.
+local function write_notes(w)
+  local n = w.notes
+  redis.call('HSET', w.key, NOTES,
+    pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
+      n.others, n.up, n.times, n.since, n.mild))
+end
+
 -- write stores what changed, for as long as it matters: until the last charge or
--- lease is over and the bucket is full.
+-- lease is over and the bucket is full, and nothing is known of the provider.
 local function write(w)
-  if not (w.dirty or w.noted) then
+  if not w.dirty then
+    if w.noted then
+      write_notes(w) -- who asked while it is closed
+    end
     return
   end
   if w.lease then
@@ -238,21 +249,17 @@ local function write(w)
     redis.call('PEXPIRE', w.key, max(div(w.window, 500) + 1000, redis.call('PTTL', w.key)))
     return
   end
-  local n = w.notes
   if w.reset then
     redis.call('DEL', w.key)
-    w.noted = n
-  elseif w.forgot then
-    redis.call('HDEL', w.key, NOTES)
-  end
-  if not w.reset and w.left then
+    w.noted = w.notes
+  elseif w.left then
     redis.call('HDEL', w.key, unpack(w.left))
   end
   redis.call('HSET', w.key, STATE, pack(w.at, w.level, w.rem, w.used, w.gone, w.charged))
   if w.noted then
-    redis.call('HSET', w.key, NOTES,
-      pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
-        n.others, n.up, n.times, n.since, n.mild))
+    write_notes(w)
+  elseif w.forgot then
+    redis.call('HDEL', w.key, NOTES)
   end
   for slot, amount in pairs(w.add) do
     if amount ~= 0 then
@@ -264,8 +271,8 @@ local function write(w)
   if w.burst > w.level and w.amount > 0 then
     keep = max(keep, min((w.burst - w.level) / w.amount * w.ticks * w.tick, 3e12))
   end
-  if n then
-    keep = max(keep, n.at + NOTES_FOR - now, n.shut + n.span - now)
+  if w.notes then
+    keep = max(keep, w.notes.at + NOTES_FOR - now, w.notes.shut + w.notes.span - now)
   end
   redis.call('PEXPIRE', w.key, div(keep, 1000) + 2000)
 end
