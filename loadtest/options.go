@@ -36,9 +36,9 @@ type options struct {
 	OutputMean  float64       // 0 for as long as the cap
 	Outputs     string        // declared or chat
 	Expect      string        // what paceline reserves for an answer: cap, learnt or exact
-	LowerCaps   bool
-	Weights     []int64 // of the three tenants
-	Reserve     int     // percent of the token rate, for paid work
+	LowerCaps   float64       // times what is expected; 0 for as declared
+	Weights     []int64       // of the three tenants
+	Reserve     int           // percent of the token rate, for paid work
 	Seed        uint64
 	Compare     bool
 	HTML        string
@@ -81,7 +81,7 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.Float64Var(&o.OutputMean, "output-mean", 0, "mean length of the answers in tokens; 0 for as long as declared")
 	f.StringVar(&o.Outputs, "outputs", "declared", "how long the answers are: declared, or chat as recorded at a provider, mean 211 tokens")
 	f.StringVar(&o.Expect, "expect", "", "what paceline reserves for an answer: cap, learnt, exact (default learnt where the provider charges an answer as it is produced and -outputs or -output-mean makes answers shorter than -cap, else cap)")
-	f.BoolVar(&o.LowerCaps, "lower-caps", false, "send a lower cap than a job declares when its answer is expected to be far shorter")
+	f.Float64Var(&o.LowerCaps, "lower-caps", 0, "send a cap of so many `times` the length that an answer is expected to have, when a job declares more; 0 for the declared one")
 	f.Func("weights", "`weights` of the three tenants in tenants and neighbours, the flooder first (default 1:1:1)", func(text string) (err error) {
 		o.Weights, err = parseWeights(text)
 		return err
@@ -221,6 +221,8 @@ func (o options) filled(weights bool) (options, error) {
 		return bad("-outputs chat has its own lengths; leave -output-mean out")
 	case !slices.Contains([]string{"", "cap", "learnt", "exact"}, o.Expect):
 		return bad("-expect: there is no %q", o.Expect)
+	case !(o.LowerCaps == 0 || o.LowerCaps >= 1 && o.LowerCaps <= 100):
+		return bad("-lower-caps must be 0 or from 1 to 100, not %g", o.LowerCaps)
 	case o.Strategy == oracle.name && o.Expect != "" && o.Expect != "exact":
 		return bad("-strategy oracle expects exact lengths; leave -expect out")
 	case o.Duration <= least:

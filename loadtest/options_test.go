@@ -75,6 +75,7 @@ func TestBadOptions(t *testing.T) {
 		{"-outputs", []string{"-outputs", "none"}},
 		{"-outputs", []string{"-outputs", "chat", "-output-mean", "100"}},
 		{"-expect", []string{"-expect", "none"}},
+		{"-lower-caps", []string{"-lower-caps", "0.5"}},
 		{"-expect", []string{"-strategy", "oracle", "-expect", "cap"}},
 		{"-jitter", []string{"-jitter", "11s"}},
 		{"-procs", []string{"-procs", "-1"}},

@@ -211,8 +211,8 @@ func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 func (w *worker) expect(t *task) int64 {
 	o, s := w.setup.Options, &t.size
 	learnt, _ := w.lengths.Predict(w.key(), s.cap)
-	if o.LowerCaps {
-		s.cap = learn.LowerCap(s.cap, learnt)
+	if o.LowerCaps > 0 {
+		s.cap = learn.LowerCap(s.cap, learnt, o.LowerCaps)
 		s.output = min(s.output, s.cap)
 	}
 	switch o.Expect {

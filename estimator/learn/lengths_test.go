@@ -175,10 +175,10 @@ func TestLengthsConfig(t *testing.T) {
 
 func TestLowerCap(t *testing.T) {
 	for _, c := range []struct{ declared, predicted, want int64 }{
-		{0, 500, 0}, {100, 500, 100}, {1000, 10, 1000}, {4096, 10, 1024}, {4096, 500, 2000}, {4096, 1024, 4096},
+		{0, 500, 0}, {100, 500, 100}, {200, 10, 200}, {4096, 10, 256}, {4096, 500, 2000}, {4096, 1024, 4096},
 		{4096, 5000, 4096}, {1 << 53, 500, 2000}, {math.MaxInt64, math.MaxInt64 / 3, math.MaxInt64},
 	} {
-		if got := LowerCap(c.declared, c.predicted); got != c.want {
+		if got := LowerCap(c.declared, c.predicted, 4); got != c.want {
 			t.Errorf("LowerCap(%d, %d) = %d, want %d", c.declared, c.predicted, got, c.want)
 		}
 	}
