@@ -32,7 +32,7 @@ test: ## everything CI checks; installs redis-server and gcc if they are missing
 bench: ## the benchmarks of docs/benchmarks.md, each beside its reference
 	@scripts/need.sh redis-server=redis-server
 	scripts/with-redis.sh go test -run '^$$' -bench . -benchmem -timeout 30m \
-		./ledger ./ledger/redisledger ./internal/sched ./dispatcher ./estimator
+		./ledger ./ledger/redisledger ./internal/sched ./dispatcher ./estimator/... ./cmd/demo-server
 
 .PHONY: load
 load: ## a fleet of processes against one ledger and one strict provider

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/paceline-go/paceline/job"
 )
 
 // Reader reads an answer as it passes: a JSON body, however long; server-sent
@@ -73,6 +75,17 @@ type Answer struct {
 	// Refusal has the class of an error inside the answer, if there was one.
 	// Otherwise it is OK, or Partial for an answer that is not Complete.
 	Refusal Refusal
+}
+
+// Settles is what a call is settled with. An answer that was cut, or told no usage,
+// leaves what was reserved: who breaks off gains nothing.
+func (a Answer) Settles() job.Usage {
+	if !a.UsageKnown || !a.Usage.Exact {
+		return job.Usage{}
+	}
+	u := job.Used(a.Usage.Input, a.Usage.Output)
+	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
+	return u
 }
 
 // NewReader returns a Reader for a successful answer with the header, which may be

@@ -41,17 +41,10 @@ func (m *meter) Close() error {
 // end says that the caller is done with the body.
 func (m *meter) end() { m.once.Do(func() { close(m.over) }) }
 
-// usage is what the call used. An answer that was cut, or never said, leaves what
-// was reserved: who aborts gains nothing.
+// usage is what the call is settled with.
 func (m *meter) usage() job.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ended = true
-	a := m.reader.End()
-	if !a.UsageKnown || !a.Usage.Exact {
-		return job.Usage{}
-	}
-	u := job.Used(a.Usage.Input, a.Usage.Output)
-	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
-	return u
+	return m.reader.End().Settles()
 }

@@ -68,7 +68,7 @@ func TestPass(t *testing.T) {
 			if !errors.Is(err, tt.err) || tt.err == nil && err != nil || out.String() != want {
 				t.Errorf("%s: %v, want %v\ngot  %.300q\nwant %.300q", tt.name, err, tt.err, out.String(), want)
 			}
-			if got := usageOf(reader.End()); got != tt.usage {
+			if got := reader.End().Settles(); got != tt.usage {
 				t.Errorf("%s: used %+v, want %+v", tt.name, got, tt.usage)
 			}
 			if last := tt.err == nil && strings.HasSuffix(tt.stream, "\n"); i > 0 && over != last {

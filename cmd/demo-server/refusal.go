@@ -191,14 +191,3 @@ func inStream(body []byte) error {
 	}
 	return failed(http.StatusBadGateway, "error", message, nil)
 }
-
-// usageOf is what a call is settled with. An answer that was cut, or told no usage,
-// leaves what was reserved: who breaks off gains nothing.
-func usageOf(a provider.Answer) job.Usage {
-	if !a.UsageKnown || !a.Usage.Exact {
-		return job.Usage{}
-	}
-	u := job.Used(a.Usage.Input, a.Usage.Output)
-	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
-	return u
-}

@@ -26,7 +26,7 @@ func relayed(t *testing.T, stream string, asked bool) (string, job.Usage, error)
 			in = iotest.OneByteReader(in)
 		}
 		err := r.run(in, func(bool) {})
-		return out.String(), usageOf(reader.End()), err
+		return out.String(), reader.End().Settles(), err
 	}
 	whole, usage, err := run(false)
 	pieces, usage2, err2 := run(true)

@@ -216,7 +216,7 @@ func (u *upstream) whole(ctx context.Context, c *call) ([]byte, job.Usage, error
 	}
 	reader := u.profile.NewReader(c.api, x.Header)
 	_, _ = reader.Write(body)
-	usage = usageOf(reader.End())
+	usage = reader.End().Settles()
 	body, err = checkAnswer(c.api, body)
 	return body, usage, err
 }

@@ -62,9 +62,9 @@ func opensInTurn(h *harness) {
 	h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Close: 10 * time.Second})
 	names := []string{"a", "b", "c", "d"}
 	for range 2 {
-		for i, want := range []time.Duration{10_000, 12_500, 11_250, 10_625} {
-			if d := h.from(names[i], of(tpm, 1)); d.Outcome != ledger.Denied || d.Wait != want*time.Millisecond {
-				h.Fatalf("process %s: %+v, want %v", names[i], d, want*time.Millisecond)
+		for i, want := range []string{"10s", "12.5s", "11.25s", "10.625s"} {
+			if d := h.from(names[i], of(tpm, 1)); d.Outcome != ledger.Denied || d.Wait.String() != want {
+				h.Fatalf("process %s: %+v, want %s", names[i], d, want)
 			}
 		}
 	}
@@ -186,8 +186,8 @@ func onTheWay(h *harness) {
 // lacks stays as it is, and only the difference shows them.
 func othersOfBucket(h *harness) {
 	tpm := with(paced("tpm", 6000), func(l *ledger.Limit) { l.Burst = 240 })
-	seen := func() int64 {
-		return h.observe(ledger.Observation{Limit: tpm, Used: 1000, Bucket: true, Ago: time.Millisecond}).Used
+	seen := func() {
+		h.observe(ledger.Observation{Limit: tpm, Used: 1000, Bucket: true, Ago: time.Millisecond})
 	}
 	h.grant(of(tpm, 70))
 	h.sleep(time.Millisecond)
