@@ -167,15 +167,13 @@ func TestNoEvictionOfWhatReserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudit(t, ledger.NewMemory())
 		a.before(down)
-		d := open(t, dispatcher.Config{Ledger: a, MaxQueue: 2, MaxBackgroundQueue: 2, AgedShare: 1, MaxWait: 2 * time.Second, AgingStep: -1})
-		for range 2 {
-			must(t, d, spec("t", job.Free, 1), used(1))
-		}
+		d := open(t, dispatcher.Config{Ledger: a, MaxQueue: 1, MaxBackgroundQueue: 1, AgedShare: 1, MaxWait: 2 * time.Second, AgingStep: -1})
+		must(t, d, spec("t", job.Free, 1), used(1))
 		synctest.Wait()
 		if e := shed(t, d, spec("t", job.Paid, 1)); e.Reason != dispatcher.QueueFull {
 			t.Errorf("%+v", e)
 		}
-		if s := d.Stats().Waiting; s != [10]int{5: 2} {
+		if s := d.Stats().Waiting; s != [10]int{5: 1} {
 			t.Errorf("%v wait", s)
 		}
 		a.before(nil)
