@@ -57,7 +57,9 @@ type Dispatcher struct {
 	told    []told // to be told when mu is given back
 	planned uint64 // version of the plan that who waits is charged by
 	queue   *sched.Queue
-	fresh   []*task // submitted since the last round: they have no timer yet
+	left    []ledger.Request // tickets of lanes that a changed plan ended
+	late    []ledger.Request // what runs, by limits that were unknown when it began
+	fresh   []*task          // submitted since the last round: they have no timer yet
 	timers  timers
 	next    time.Duration // when the dispatcher goroutine looks again by itself
 	asking  bool          // a batch is on its way to the ledger

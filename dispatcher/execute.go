@@ -147,7 +147,8 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 		delete(d.live, t)
 		t.cancel = nil
 	}
-	if len(d.leased) > 0 {
+	if _, leased := d.leased[t]; leased {
+		d.chargeLate(t)
 		delete(d.leased, t)
 	}
 	if u.Counted > 0 {

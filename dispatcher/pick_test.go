@@ -16,7 +16,7 @@ func TestPickNoticesTheEnd(t *testing.T) {
 	}
 	d.closing.Store(true)
 	d.mu.Lock()
-	batch, _ := d.pick(d.now())
+	batch := d.pick(d.now()).batch
 	d.mu.Unlock()
 	select {
 	case <-d.drained:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/paceline-go/paceline/dispatcher"
@@ -73,6 +74,11 @@ func TestChangedPlan(t *testing.T) {
 				if got := slices.Sorted(slices.Values(o.get())); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
 					t.Errorf("served %v", got)
 				}
+				// What ran before is charged, too.
+				b, err := a.inner.Observe(t.Context(), []ledger.Observation{{Limit: limits[1], Used: ledger.Untold}})
+				if err != nil || b[0].Used != 600 {
+					t.Errorf("%+v, %v, want 600 used", b, err)
+				}
 				for _, k := range all {
 					k.Cancel()
 					<-k.Result()
@@ -80,6 +86,33 @@ func TestChangedPlan(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Jobs that are charged to other limits than before leave the places in line that they
+// had by the old ones: others would wait behind those.
+func TestChangedPlanLeavesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan, m := new(changing), ledger.NewMemory()
+		plan.set(&ledger.Limit{Key: "unknown", Unit: ledger.InFlight, Amount: 1})
+		a, b := two(t, dispatcher.Config{Ledger: m, Plan: plan})
+		var o turns
+		must(t, a, spec("t", job.Paid, 100), o.job("long", 10*time.Second))
+		for i := range 10 {
+			time.Sleep(time.Millisecond)
+			must(t, []*dispatcher.Dispatcher{a, b}[i%2], spec(fmt.Sprint(i/2), job.Paid, 100), o.job(fmt.Sprint(i), 0))
+		}
+		time.Sleep(time.Second)
+		if s, _ := m.Inspect(t.Context()); s.Tickets != 10 {
+			t.Fatalf("%d tickets of 10 lanes", s.Tickets)
+		}
+		plan.set(&ledger.Limit{Key: "tpm", Unit: ledger.Tokens, Amount: 60_000, Window: time.Minute})
+		must(t, a, spec("t", job.Paid, 100), o.job("a", 0))
+		must(t, b, spec("t", job.Paid, 100), o.job("b", 0))
+		time.Sleep(time.Second)
+		if s, _ := m.Inspect(t.Context()); s.Tickets != 0 || len(o.order()) != 13 {
+			t.Errorf("%d tickets are left in line, served %v", s.Tickets, o.order())
+		}
+	})
 }
 
 // A job whose limit is closed for longer than it may wait is told at once.

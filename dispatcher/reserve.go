@@ -33,6 +33,7 @@ func (d *Dispatcher) reserver(ctx context.Context, pool *errgroup.Group) {
 	for {
 		select {
 		case a := <-d.asks:
+			d.catchUp(ctx, a.late)
 			d.withdraw(ctx, a.left)
 			if len(a.batch) > 0 {
 				d.ask(ctx, a.batch, d.now(), pool)

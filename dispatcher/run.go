@@ -72,7 +72,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-d.drained:
 			_ = pool.Wait()
 			d.mu.Lock()
-			left := d.withdrawn(job.Classes)
+			left := append(d.left, d.withdrawn(job.Classes)...)
 			d.unlock()
 			d.withdraw(helpers, left)
 			stopHelpers()
@@ -107,7 +107,7 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 		if !d.asking {
 			d.replan()
 		}
-		batch, left := d.pick(now)
+		a := d.pick(now)
 		for _, t := range d.fresh {
 			if t.state == queued && t.timer == 0 {
 				d.watch(t, t.deadline)
@@ -118,32 +118,37 @@ func (d *Dispatcher) round(pool *errgroup.Group) time.Duration {
 		d.next = d.wakeAt(now)
 		next := d.next
 		d.unlock()
-		if len(batch) == 0 && len(left) == 0 {
+		if a.none() {
 			return next
 		}
 		if !d.direct {
-			d.asks <- asks{batch, left} // never more than one: see asking
+			d.asks <- a // never more than one: see asking
 			return next
 		}
-		d.withdraw(context.Background(), left)
-		if len(batch) == 0 || !d.ask(context.Background(), batch, now, pool) {
+		d.catchUp(context.Background(), a.late)
+		d.withdraw(context.Background(), a.left)
+		if len(a.batch) == 0 || !d.ask(context.Background(), a.batch, now, pool) {
 			return next
 		}
 	}
 }
 
-// asks is what the ledger is asked at once: tickets that leave, then reservations.
+// asks is what the ledger is asked one after the other: what was charged too late,
+// tickets that leave, reservations.
 type asks struct {
-	batch []*task
-	left  []ledger.Request
+	late, left []ledger.Request
+	batch      []*task
 }
+
+func (a *asks) none() bool { return len(a.late)+len(a.left)+len(a.batch) == 0 }
 
 // pick takes the jobs out of the queue that may ask for their budget now. Each
 // holds a worker from here on. While none is free for a job it does not stay in line.
-func (d *Dispatcher) pick(now time.Duration) (batch []*task, left []ledger.Request) {
+func (d *Dispatcher) pick(now time.Duration) (a asks) {
 	if d.asking || now < d.pause {
-		return nil, nil
+		return a
 	}
+	a.late, d.late = d.late, nil
 	if d.line != nil {
 		told := now >= d.turn
 		if told {
@@ -151,7 +156,7 @@ func (d *Dispatcher) pick(now time.Duration) (batch []*task, left []ledger.Reque
 		}
 		d.queue.Recall(now, told)
 	}
-	batch = d.batch[:0]
+	batch := d.batch[:0]
 	if !d.direct {
 		batch = nil // the one before may still be in the reserver's hands
 	}
@@ -197,13 +202,15 @@ func (d *Dispatcher) pick(now time.Duration) (batch []*task, left []ledger.Reque
 		if len(batch) > 0 {
 			busy = job.Classes // it holds workers itself
 		}
-		left = d.withdrawn(busy)
+		a.left = append(d.left, d.withdrawn(busy)...)
+		d.left = nil
 	}
-	d.asking = len(batch)+len(left) > 0 && !d.direct
+	a.batch = batch
+	d.asking = !a.none() && !d.direct
 	if d.direct {
 		d.batch = batch
 	}
-	return batch, left
+	return a
 }
 
 // wakeAt is when the dispatcher goroutine has to look again by itself.
