@@ -75,6 +75,9 @@ type Usage struct {
 	// Cached and CacheWrite are the parts of Input that were read from a cache and
 	// written to one; limits may count them otherwise.
 	Cached, CacheWrite int64
+	// Cut says that a cap ended the output (finish_reason length): it would have been
+	// longer.
+	Cut bool
 	// FirstByte is when the first byte of a streamed answer arrived; zero when
 	// the answer was not streamed. By then the provider had counted the call, so
 	// its charge may leave the window that much earlier.

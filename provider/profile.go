@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,12 @@ type Weights struct {
 	Cached, CacheWrite int64
 	// Output is all that was generated, reasoning included.
 	Output int64
+}
+
+// ReservesOutput says that the provider counts a call's cap on its output at admission,
+// declared or not: to reserve less would be refused.
+func (p *Profile) ReservesOutput() bool {
+	return slices.ContainsFunc(p.Dimensions, func(d Dimension) bool { return d.Reserves.Output > 0 })
 }
 
 // Exception replaces Counts of the dimensions named for models whose name contains

@@ -44,6 +44,7 @@ type Reader struct {
 	any      bool // a whole document was seen
 	finished bool
 	complete bool
+	cut      bool
 	refusal  Refusal
 }
 
@@ -68,6 +69,9 @@ type Answer struct {
 	// Complete says that the answer reached the end that its API defines: the
 	// last event of a stream, the last brace of a body.
 	Complete bool
+	// Cut says that a cap on the output ended it (finish_reason length): it would have
+	// been longer.
+	Cut bool
 	// Chars is how many characters (code points) of generated text were seen,
 	// tool calls and visible reasoning among them. Of a stream that was cut, it
 	// is what there is to estimate the output from.
@@ -84,7 +88,7 @@ func (a Answer) Settles() job.Usage {
 		return job.Usage{}
 	}
 	u := job.Used(a.Usage.Input, a.Usage.Output)
-	u.Cached, u.CacheWrite = a.Usage.Cached, a.Usage.CacheWrite
+	u.Cached, u.CacheWrite, u.Cut = a.Usage.Cached, a.Usage.CacheWrite, a.Cut
 	return u
 }
 
@@ -176,6 +180,7 @@ func (r *Reader) document(event string) {
 	}
 	// Text after the end of a choice is another choice's: the answer goes on.
 	r.finished = d.finished || r.finished && d.delta == 0
+	r.cut = r.cut || d.cut
 	failed := false
 	switch string(d.typ) {
 	case "message_stop", "message-end", "response.completed", "response.incomplete", "response.cancelled":
@@ -311,7 +316,7 @@ func (r *Reader) End() Answer {
 	case r.framing == framedLines:
 		r.complete = r.complete || r.finished
 	}
-	a := Answer{Streamed: r.streamed, Complete: r.complete, Chars: r.chars, Refusal: r.refusal}
+	a := Answer{Streamed: r.streamed, Complete: r.complete, Cut: r.cut, Chars: r.chars, Refusal: r.refusal}
 	if !r.streamed {
 		a.Complete = r.any
 	} else if r.finished && r.p.EndsWithoutDone {

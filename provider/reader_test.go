@@ -451,3 +451,57 @@ func BenchmarkReaderDelta(b *testing.B) {
 		}
 	})
 }
+
+// Whether a cap ended the answer shows in every provider's own words.
+func TestReaderCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile string
+		api     provider.API
+		kind    string
+		yes, no string
+	}{
+		"chat": {"openai", provider.Chat, jsonType,
+			`{"choices":[{"finish_reason":"stop","message":{"content":"a"}},{"message":{"content":"length"},"finish_reason":"length"}]}`,
+			`{"choices":[{"message":{"content":"length","finish_reason":"length"},"finish_reason":"stop"}],"length":"length"}`},
+		"chat, streamed": {"openai", provider.Chat, sseType,
+			`data: {"choices":[{"delta":{},"finish_reason":"length"}]}` + "\n\ndata: [DONE]\n\n",
+			`data: {"choices":[{"delta":{"content":"length"},"finish_reason":null}]}` + "\n\n" + `data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"},
+		"mistral": {"mistral", provider.Chat, jsonType, `{"choices":[{"finish_reason":"model_length"}]}`, `{"choices":[{"finish_reason":"stop"}]}`},
+		"responses": {"openai", provider.Responses, jsonType,
+			`{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`,
+			`{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`},
+		"responses, streamed": {"openai", provider.Responses, sseType,
+			`data: {"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}` + "\n\n",
+			`data: {"type":"response.completed","response":{"incomplete_details":null}}` + "\n\n"},
+		"messages": {"anthropic", provider.Messages, jsonType,
+			`{"type":"message","stop_reason":"max_tokens","content":[]}`, `{"type":"message","stop_reason":"end_turn","content":[{"type":"text","text":"max_tokens"}]}`},
+		"messages, streamed": {"anthropic", provider.Messages, sseType,
+			`data: {"type":"message_start","message":{"stop_reason":null}}` + "\n\n" + `data: {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}` + "\n\n",
+			`data: {"type":"message_delta","delta":{"stop_reason":"stop_sequence"}}` + "\n\n"},
+		"converse": {"bedrock_runtime", provider.Converse, jsonType,
+			`{"output":{"message":{"content":[{"text":"a"}]}},"stopReason":"max_tokens"}`, `{"stopReason":"end_turn"}`},
+		"converse, streamed": {"bedrock_runtime", provider.Converse, eventsType,
+			event("messageStop", `{"stopReason":"max_tokens"}`), event("messageStop", `{"stopReason":"tool_use"}`)},
+		"generate": {"gemini", "", jsonType, `{"candidates":[{"finishReason":"MAX_TOKENS"}]}`, `{"candidates":[{"finishReason":"STOP"}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := provider.ProfileNamed(c.profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for body, want := range map[string]bool{c.yes: true, c.no: false} {
+				for _, step := range []int{1, 7, len(body)} {
+					r := p.NewReader(c.api, http.Header{"Content-Type": {c.kind}})
+					for rest := body; rest != ""; {
+						n := min(step, len(rest))
+						_, _ = io.WriteString(r, rest[:n])
+						rest = rest[n:]
+					}
+					if got := r.End().Cut; got != want {
+						t.Errorf("in steps of %d: cut %v of %q", step, got, body)
+					}
+				}
+			}
+		})
+	}
+}

@@ -44,11 +44,13 @@ const (
 // doc is what was found in one JSON document. Its slices are used again.
 type doc struct {
 	typ, code, message, scalar []byte
+	reason                     []byte // why a choice ended
 	usage, err, inner          []byte
 	long                       bool  // the error was longer than its bound
 	over                       bool  // the document has ended
 	finished                   bool  // a choice has ended
 	last                       bool  // it says that it ends the stream
+	cut                        bool  // a cap ended a choice
 	choices                    uint8 // whether there is an array of choices, and in it any
 	array                      bool  // the document is an array
 	delta, whole               int64 // characters of text
@@ -62,7 +64,7 @@ const (
 
 func (d *doc) reset() {
 	*d = doc{
-		typ: d.typ[:0], code: d.code[:0], message: d.message[:0], scalar: d.scalar[:0],
+		typ: d.typ[:0], code: d.code[:0], message: d.message[:0], scalar: d.scalar[:0], reason: d.reason[:0],
 		usage: d.usage[:0], err: d.err[:0], inner: d.inner[:0],
 	}
 }
@@ -250,6 +252,8 @@ func (d *doc) target(n *node, object bool) (dst *[]byte, most int) {
 		dst, most = &d.message, maxKept
 	case markBytes:
 		dst, most = &d.inner, maxInner
+	case markFinish, markEnd, markStop:
+		dst, most = &d.reason, maxName
 	}
 	if dst != nil {
 		*dst = (*dst)[:0]
@@ -394,6 +398,9 @@ func (w *walker) stringEnd() {
 			w.at = w.frames[w.depth-1].at.child(w.key[:w.nkey])
 		}
 	default:
+		if w.dst == &w.doc.reason {
+			w.doc.cut = w.doc.cut || caps[string(w.doc.reason)]
+		}
 		w.dst = nil
 		if w.at != nil && w.depth > 0 {
 			w.doc.finish(w.at.mark)

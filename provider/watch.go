@@ -12,6 +12,7 @@ const (
 	markError        // an error: an object or a text
 	markFinish       // why a choice ended; null while it has not
 	markEnd          // the same, where it ends the stream
+	markStop         // the same, where it says nothing of whether the answer goes on
 	markDone         // true ends the stream
 	markChoices      // an array; empty in the chunk that only has usage
 	markCode         // of an error that is spread over the event itself
@@ -20,6 +21,14 @@ const (
 	markWhole        // generated text in an answer that is one body
 	markBytes        // base64 of an event within an event
 )
+
+// caps are the reasons of answers that a cap or the end of the context cut short.
+var caps = map[string]bool{
+	"length": true, "model_length": true, // as OpenAI, Mistral
+	"max_tokens": true, "model_context_window_exceeded": true, // Anthropic, Bedrock
+	"max_output_tokens": true, // Responses
+	"MAX_TOKENS":        true, // Gemini, Cohere
+}
 
 // node is a key that is watched for, or on the way to one. Arrays are looked
 // through: their elements stand where they stand.
@@ -56,6 +65,7 @@ var watched = func() *node {
 		{markMessage, "message"},
 		{markFinish, "choices.finish_reason delta.stop_reason delta.finish_reason"},
 		{markEnd, "candidates.finishReason promptFeedback.blockReason response.candidates.finishReason"},
+		{markStop, "stop_reason stopReason finish_reason incomplete_details.reason response.incomplete_details.reason"},
 		{markDone, "done"},
 		{markBytes, "bytes"},
 		// Chat and completions, as streamed. Reasoning that comes under two names
