@@ -33,13 +33,20 @@ type Estimator interface {
 	Estimate(s job.Spec) (job.Estimate, error)
 }
 
+// Learner is an Estimator that is told what became of its estimates: what each attempt
+// that succeeded used, as far as the provider reported it, on the goroutine that ran it.
+type Learner interface {
+	Estimator
+	Learn(s job.Spec, u job.Usage)
+}
+
 // Config is what a dispatcher is made of. Ledger and Plan are needed; every other
 // field has a default.
 type Config struct {
 	Ledger ledger.Ledger
 	Plan   Plan
 	// Estimator is asked for jobs that bring no estimate. Without one such jobs
-	// are refused.
+	// are refused. If it is a Learner it is told what they used.
 	Estimator Estimator
 
 	// Workers is how many jobs run at once. 0 means 64.

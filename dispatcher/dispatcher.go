@@ -18,6 +18,7 @@ type Dispatcher struct {
 	start   time.Time
 	direct  bool        // the ledger never blocks
 	line    ledger.Line // nil: the ledger keeps no line
+	learner Learner     // nil: nobody learns
 	name    string      // in the line
 	settler *settler
 
@@ -87,12 +88,14 @@ func New(cfg Config) (*Dispatcher, error) {
 	}
 	_, direct := cfg.Ledger.(ledger.NonBlocking)
 	line, _ := cfg.Ledger.(ledger.Line)
+	learner, _ := cfg.Estimator.(Learner)
 	base, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
 		cfg:     cfg,
 		start:   time.Now(),
 		direct:  direct,
 		line:    line,
+		learner: learner,
 		name:    newID().String(),
 		wake:    make(chan struct{}, 1),
 		asks:    make(chan asks, 1),

@@ -132,6 +132,9 @@ func (d *Dispatcher) concluded(t *task, r *job.Result) (again bool) {
 		u.Counted = max(r.Usage.FirstByte.Sub(d.start)-t.asked, time.Microsecond)
 	}
 	d.settle(t, &u)
+	if d.learner != nil && r.Err == nil && r.Usage.Known == job.Metered && t.spec.Estimate == (job.Estimate{}) {
+		d.learner.Learn(t.spec, r.Usage)
+	}
 
 	retry := retryOf(r.Err)
 	if retry == nil && t.turn != nil && t.cancel == nil && !hasLease(t) && u.Counted == 0 &&

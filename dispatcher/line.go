@@ -91,10 +91,11 @@ func (d *Dispatcher) withdraw(ctx context.Context, requests []ledger.Request) {
 	d.called("withdraw", since, err)
 }
 
-// withdrawn are the tickets that have to leave the line: of lanes that ended, and
-// of the classes from class on.
+// withdrawn are the tickets that have to leave the line: of lanes that ended, also by a
+// changed plan, and of the classes from class on.
 func (d *Dispatcher) withdrawn(class int) []ledger.Request {
-	var requests []ledger.Request
+	requests := d.left
+	d.left = nil
 	for _, j := range d.queue.Withdraw(class) {
 		t := j.Value.(*task)
 		r := ledger.Request{ID: t.id(), Charges: t.charges, Place: d.place(t)}

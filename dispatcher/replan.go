@@ -53,7 +53,7 @@ func (d *Dispatcher) replan() {
 		d.chargeLate(t)
 	}
 	if d.line != nil && len(moved) > 0 {
-		d.left = append(d.left, d.withdrawn(job.Classes)...) // by the names of the lanes that ended
+		d.left = d.withdrawn(job.Classes) // by the names of the lanes that ended
 	}
 	for _, t := range moved {
 		g := d.group(t)

@@ -72,7 +72,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-d.drained:
 			_ = pool.Wait()
 			d.mu.Lock()
-			left := append(d.left, d.withdrawn(job.Classes)...)
+			left := d.withdrawn(job.Classes)
 			d.unlock()
 			d.withdraw(helpers, left)
 			stopHelpers()
@@ -202,8 +202,7 @@ func (d *Dispatcher) pick(now time.Duration) (a asks) {
 		if len(batch) > 0 {
 			busy = job.Classes // it holds workers itself
 		}
-		a.left = append(d.left, d.withdrawn(busy)...)
-		d.left = nil
+		a.left = d.withdrawn(busy)
 	}
 	a.batch = batch
 	d.asking = !a.none() && !d.direct
