@@ -24,6 +24,7 @@ type notes struct {
 	// another number, if it lasts.
 	others int64
 	run    run
+	trend  trend
 	// What the provider's bucket lacked when it took the call that was granted at
 	// seen, and what had been charged by then; debt is how much more than that it
 	// lacks, of what was not filed as the charges of others.
@@ -34,14 +35,22 @@ type notes struct {
 // -1, times how many there were since when, and mild the one that was least so.
 type run struct{ up, times, since, mild int64 }
 
+// trend is how quickly others' traffic grows: they had base in the window at a time, and
+// slope more in each window.
+type trend struct{ base, at, slope int64 }
+
 const (
 	leastMargin = 50
 	// A refusal takes lessMargin; after quietWindows without one each window brings
 	// moreMargin back.
 	lessMargin, moreMargin = 20, 10
-	seenMargin             = 950
+	// Of a limit that is never told the first refusal leaves seenMargin of what is used,
+	// and each further one takes unknownMargin.
+	seenMargin, unknownMargin = 800, 50
 	// What others are seen to have is a little old, and grows by so many parts.
 	moreForOthers = 12
+	// How quickly they grow shows over so large a part of a window.
+	trendOver = 16
 	// Others who have so large a part of the limit more than was known explain a refusal.
 	explains     = 50
 	quietWindows = 10
@@ -131,7 +140,7 @@ func (b *budget) observe(o *Observation, now int64) Standing {
 		if amount := cmp.Or(n.amount, o.Limit.Amount); o.Bucket {
 			others = b.ofBucket(n, o, amount, granted, now)
 		} else {
-			n.follow(b.beyond(o, amount, granted, now), now, b.shape.Window)
+			n.follow(b.beyond(o, amount, granted, now), granted, now, b.shape.Window)
 			others = n.others
 		}
 	}
@@ -183,11 +192,11 @@ func (b *budget) beyond(o *Observation, amount, granted, now int64) int64 {
 
 // follow moves what others are reckoned to have to what observations show, when three
 // in a row do: one call that was late on its way looks like others, but not for long.
-func (n *notes) follow(seen, now, window int64) {
+func (n *notes) follow(seen, granted, now, window int64) {
 	if seen < 0 {
 		return
 	}
-	seen += seen / moreForOthers
+	seen += seen/moreForOthers + n.trend.since(seen, granted, now, window)
 	up := int64(cmp.Compare(seen, n.others))
 	r := &n.run
 	if up == 0 || up != r.up {
@@ -204,6 +213,18 @@ func (n *notes) follow(seen, now, window int64) {
 	if r.times++; r.times >= 3 && now-r.since >= window/64 {
 		n.others, *r = r.mild, run{}
 	}
+}
+
+// since is by how much others have grown, if they go on, since they were seen.
+func (t *trend) since(seen, granted, now, window int64) int64 {
+	switch ago := granted - t.at; {
+	case t.at == 0 || ago > window/2:
+		*t = trend{seen, granted, 0}
+	case ago >= window/trendOver:
+		t.slope = (t.slope + scaledBy(max(seen-t.base, 0), window, ago)) / 2
+		t.base, t.at = seen, granted
+	}
+	return scaledBy(t.slope, now-granted, window)
 }
 
 // explain says whether others are why the provider refused a call: its window was full,
@@ -251,9 +272,12 @@ func (b *budget) ofBucket(n *notes, o *Observation, amount, granted, now int64) 
 	return others
 }
 
-// gained is what a limit of that amount gains in a time, as Redis reckons it: in doubles.
-func gained(amount, in int64, s *Shape) int64 {
-	return int64(math.Floor(float64(amount) * float64(in) / float64(s.Window)))
+// gained is what a limit of that amount gains in a time.
+func gained(amount, in int64, s *Shape) int64 { return scaledBy(amount, in, s.Window) }
+
+// scaledBy is of an amount what n is of whole, as Redis reckons it: in doubles.
+func scaledBy(amount, n, whole int64) int64 {
+	return int64(math.Floor(float64(amount) * float64(n) / float64(whole)))
 }
 
 // judge moves the margin.
@@ -262,15 +286,20 @@ func (b *budget) judge(n *notes, o *Observation, granted, now int64) {
 	switch {
 	case o.Slower > 0 && granted > n.moved:
 		n.margin, n.moved = max(n.margin*int64(100-o.Slower)/100, leastMargin), now
-	case o.Refused && granted > n.moved+s.Window/lessOften:
-		less := n.margin - lessMargin
-		if o.Used < 0 && n.amount == 0 && o.Limit.Amount > 0 {
-			// Nothing tells how large the limit is, but this: so much was too much, and
-			// what runs may have been reserved at more than the provider does.
+	case o.Refused && o.Used < 0 && n.amount == 0 && o.Limit.Amount > 0:
+		if granted <= n.moved {
+			break
+		}
+		// Nothing tells how large the limit is, but this: so much was too much, and what
+		// runs may have been reserved at more than the provider does.
+		less := n.margin - unknownMargin
+		if n.margin == FullMargin {
 			seen := b.window.used - b.later(granted)
-			less = min(less, max(seen*seenMargin/o.Limit.Amount, n.margin/2))
+			less = min(less, max(seen*seenMargin/o.Limit.Amount, FullMargin/4))
 		}
 		n.margin, n.moved = max(less, leastMargin), now
+	case o.Refused && granted > n.moved+s.Window/lessOften:
+		n.margin, n.moved = max(n.margin-lessMargin, leastMargin), now
 	case n.margin < FullMargin && now-n.moved > quietWindows*s.Window:
 		n.margin = min(n.margin+moreMargin, FullMargin)
 		n.moved = now - (quietWindows-1)*s.Window

@@ -14,6 +14,7 @@ var heard = []test{
 	{name: "who waits in line hears when it opens", run: lineWhileClosed, exact: true},
 	{name: "what others use is charged once", run: othersOnce},
 	{name: "what others leave is ours again", run: othersGo, exact: true},
+	{name: "others who grow are ahead of what was seen of them", run: othersGrow, exact: true},
 	{name: "calls on the way are not taken for others", run: onTheWay, exact: true},
 	{name: "others who use a bucket all the time are found", run: othersOfBucket, exact: true},
 	{name: "what remains never raises", run: neverRaises},
@@ -153,6 +154,32 @@ func othersGo(h *harness) {
 	h.grant(of(tpm, 1000))
 }
 
+// An answer tells what others had when its call was counted. By now they have more, if
+// they grow.
+func othersGrow(h *harness) {
+	tpm := tokens("tpm", 1000)
+	others := func(used int64) int64 {
+		s := h.observe(ledger.Observation{Limit: tpm, Amount: 1000, Used: used, Ago: 2 * time.Second})
+		h.sleep(time.Second)
+		return s.Others
+	}
+	const left = 16 // at most, of ours, in 1 s
+	for s := int64(2); s < 60; s++ {
+		// 5 more a second; as every three answers count, the last that did is up to 4 s old.
+		seen := max(5*(s-2-4)-left, 0)
+		if got := others(5 * (s - 2)); s > 20 && (got < seen+seen/12+8 || got > seen+seen/12+40) {
+			h.Fatalf("after %d s: %d, want some more than %d", s, got, seen+seen/12)
+		}
+	}
+	var got int64
+	for range 20 {
+		got = others(290)
+	}
+	if want := int64((290 - left) * 13 / 12); got < want || got > want+1 {
+		h.Fatalf("they grow no more: %d, want %d", got, want)
+	}
+}
+
 func onTheWay(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.grant(of(tpm, 100))
@@ -252,10 +279,20 @@ func tellsSize(h *harness) {
 	tpm := tokens("tpm", 1000)
 	h.grant(of(tpm, 600))
 	h.sleep(time.Second)
-	if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Refused: true, Ago: time.Millisecond}); s.Margin != 570 {
-		h.Fatalf("%+v", s)
+	refused := func(ago time.Duration, margin int64) {
+		h.Helper()
+		if s := h.observe(ledger.Observation{Limit: tpm, Used: ledger.Untold, Refused: true, Ago: ago}); s.Margin != margin {
+			h.Fatalf("%+v, want margin %d", s, margin)
+		}
 	}
+	refused(time.Millisecond, 480) // four fifths of what is used
 	h.deny(of(tpm, 1))
+	h.sleep(time.Second)
+	refused(2*time.Second, 480) // was under way
+	refused(time.Millisecond, 430)
+	h.sleep(2 * time.Minute)
+	h.deny(of(tpm, 431))
+	h.grant(of(tpm, 430))
 }
 
 func raises(h *harness) {

@@ -6,7 +6,8 @@
 -- much of that was added for others, and 1 if others seem to be there.
 
 start()
-local LEAST_MARGIN, LESS, MORE, SEEN, QUIET, MORE_FOR_OTHERS, EXPLAINS = 50, 20, 10, 950, 10, 12, 50
+local LEAST_MARGIN, LESS, MORE, SEEN, UNKNOWN, QUIET = 50, 20, 10, 800, 50, 10
+local MORE_FOR_OTHERS, TREND_OVER, EXPLAINS = 12, 16, 50
 
 -- later is what was charged by calls that were granted after a time.
 local function later(w, at)
@@ -18,8 +19,24 @@ local function later(w, at)
   return sum
 end
 
+local function part(amount, n, whole)
+  return math.floor(amount * n / whole)
+end
+
 local function gained(amount, us, w)
-  return math.floor(amount * us / w.window)
+  return part(amount, us, w.window)
+end
+
+-- since_seen is by how much others have grown, if they go on, since they were seen.
+local function since_seen(n, seen, granted, window)
+  local ago = granted - n.based
+  if n.based == 0 or ago > div(window, 2) then
+    n.base, n.based, n.slope = seen, granted, 0
+  elseif ago >= div(window, TREND_OVER) then
+    n.slope = div(n.slope + part(max(seen - n.base, 0), window, ago), 2)
+    n.base, n.based = seen, granted
+  end
+  return part(n.slope, now - granted, window)
 end
 
 -- beyond is what the provider's window held beyond ours when it counted the call.
@@ -37,11 +54,11 @@ local function beyond(w, o, amount)
 end
 
 -- follow moves what others are reckoned to have, when three in a row show the same.
-local function follow(n, seen, window)
+local function follow(n, seen, granted, window)
   if seen < 0 then
     return
   end
-  seen = seen + div(seen, MORE_FOR_OTHERS)
+  seen = seen + div(seen, MORE_FOR_OTHERS) + since_seen(n, seen, granted, window)
   local up = seen > n.others and 1 or seen < n.others and -1 or 0
   if up == 0 or up ~= n.up then
     n.up, n.times, n.since, n.mild = up, 0, now, seen
@@ -101,13 +118,18 @@ end
 local function judge(w, n, o)
   if o.slower > 0 and o.granted > n.moved then
     n.margin, n.moved = max(div(n.margin * (100 - o.slower), 100), LEAST_MARGIN), now
-  elseif o.refused and o.granted > n.moved + div(w.window, 16) then
-    local less = n.margin - LESS
-    if o.used < 0 and n.amount == 0 and o.amount > 0 then
+  elseif o.refused and o.used < 0 and n.amount == 0 and o.amount > 0 then
+    if o.granted <= n.moved then
+      return
+    end
+    local less = n.margin - UNKNOWN
+    if n.margin == FULL_MARGIN then
       local seen = w.used - later(w, o.granted)
-      less = min(less, max(div(seen * SEEN, o.amount), div(n.margin, 2)))
+      less = min(less, max(div(seen * SEEN, o.amount), div(FULL_MARGIN, 4)))
     end
     n.margin, n.moved = max(less, LEAST_MARGIN), now
+  elseif o.refused and o.granted > n.moved + div(w.window, 16) then
+    n.margin, n.moved = max(n.margin - LESS, LEAST_MARGIN), now
   elseif n.margin < FULL_MARGIN and now - n.moved > QUIET * w.window then
     n.margin = min(n.margin + MORE, FULL_MARGIN)
     n.moved = now - (QUIET - 1) * w.window
@@ -123,7 +145,7 @@ for i = pos + 1, #args, 9 do
   local n = w.notes
   if not n then
     n = { amount = 0, margin = FULL_MARGIN, moved = 0, shut = 0, span = 0, asked = {}, lacked = 0, seen = -1, charged = 0, debt = 0,
-      others = 0, up = 0, times = 0, since = 0, mild = 0 }
+      others = 0, up = 0, times = 0, since = 0, mild = 0, base = 0, based = 0, slope = 0 }
     w.notes = n
   end
   n.at, w.noted, w.dirty = now, true, true
@@ -136,7 +158,7 @@ for i = pos + 1, #args, 9 do
     if o.bucket then
       more = of_bucket(w, n, o, amount)
     else
-      follow(n, beyond(w, o, amount), w.window)
+      follow(n, beyond(w, o, amount), o.granted, w.window)
       more = n.others
     end
   end
