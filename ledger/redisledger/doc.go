@@ -17,8 +17,8 @@
 //
 // It needs Redis 6.2 or later, or Valkey: single, Sentinel or Cluster. The user
 // needs the commands DEL, EVAL, EVALSHA, EXISTS, HDEL, HGET, HGETALL, HINCRBY, HLEN,
-// HMGET, HSET, PEXPIRE, PING, PTTL, PUBLISH, SADD, SMISMEMBER, SUBSCRIBE, TIME, ZADD,
-// ZCOUNT, ZRANGE, ZRANGEBYLEX, ZRANGEBYSCORE, ZREM and ZREMRANGEBYSCORE on keys
+// HMGET, HRANDFIELD, HSET, PEXPIRE, PING, PTTL, PUBLISH, SADD, SMISMEMBER, SUBSCRIBE,
+// TIME, ZADD, ZCOUNT, ZRANGE, ZRANGEBYLEX, ZRANGEBYSCORE, ZREM and ZREMRANGEBYSCORE on keys
 // and channels that begin with the ledger's name in braces; the client itself asks a
 // cluster for CLUSTER SLOTS.
 //

@@ -115,7 +115,7 @@ func TestRoundTrips(t *testing.T) {
 // developerz-ai/wurk#91, vutran1710/PyrateLimiter#151: a script that makes up its keys
 // fails in a cluster and on other servers. Ours name none but those they are given.
 func TestScriptsTouchDeclaredKeysOnly(t *testing.T) {
-	given := []string{"key", "w.key", "gen.current", "open.current", "open.before", "closed.current", "closed.before", "KEYS[#KEYS - 5]", "ORDER", "AGE", "DUE", "hash", "TICKETS", "TAGS", "REST"}
+	given := []string{"key", "w.key", "gen.current", "open.current", "open.before", "closed.current", "closed.before", "KEYS[#KEYS - 5]", "ORDER", "AGE", "DUE", "hash", "TICKETS", "TAGS", "REST", "VALUES"}
 	call := regexp.MustCompile(`redis\.p?call\(\s*([^,)]+)(?:,\s*([^,)]+))?`)
 	for name, text := range luaFiles(t) {
 		// Whoever may not publish must not lose the script's writes.
@@ -143,7 +143,7 @@ func TestScriptsTouchDeclaredKeysOnly(t *testing.T) {
 func luaFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
-	for _, name := range []string{"window.lua", "line.lua", "reserve.lua", "settle.lua", "renew.lua", "snapshot.lua", "withdraw.lua", "inspect.lua"} {
+	for _, name := range []string{"window.lua", "line.lua", "reserve.lua", "settle.lua", "renew.lua", "snapshot.lua", "withdraw.lua", "inspect.lua", "observe.lua", "swap.lua"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +207,16 @@ func TestACL(t *testing.T) {
 	for range 3 {
 		s.everything("x")
 	}
+	if ok, err := s.SwapValue(t.Context(), "n", nil, []byte("v")); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if v, err := s.Values(t.Context()); len(v) != 1 || err != nil {
+		t.Fatal(v, err)
+	}
 	full := tokens("full", 10)
+	if _, err := s.Observe(t.Context(), []ledger.Observation{{Limit: full, Used: ledger.Untold, Close: time.Nanosecond}}); err != nil {
+		t.Fatal(err)
+	}
 	s.reserve(s.id(), full, 10, ledger.Granted)
 	s.reserve(s.id(), full, 1, ledger.Denied)
 	running := &ledger.Limit{Key: "one", Unit: ledger.InFlight, Amount: 1, Window: time.Minute}
