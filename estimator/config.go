@@ -33,12 +33,12 @@ type Config struct {
 	Provider string
 	// Margin reserves what 95 % of calls stay below in the place of the mean.
 	Margin bool
-	// Lengths predicts the outputs of calls that declare no cap, in the place of Outputs
-	// and DefaultOutput once it has seen some; nil does not. Learn teaches it.
+	// Lengths predicts the outputs of calls that declare no cap, once it has seen some:
+	// at least what Outputs and DefaultOutput say. nil does not. Learn teaches it.
 	Lengths *learn.Lengths
-	// Predict says for which calls the prediction may also stand in the place of a cap
-	// that they declare; nil means for none. It may for a provider that does not
-	// count the declared cap at admission.
+	// Predict says for which calls the prediction counts alone, also in the place of a
+	// cap that they declare; nil means for none. It may for a provider that does not
+	// count the cap, or one of its own, at admission.
 	Predict func(*job.Spec) bool
 	// Route says what calls are to be learnt from together; nil means those of a
 	// tenant.

@@ -57,9 +57,7 @@ func ExampleEstimator_Learn() {
 			panic(err)
 		}
 		used := job.Used(before.Input*3/2, 200)
-		if err := e.Learn(s, used, false); err != nil {
-			panic(err)
-		}
+		e.Learn(s, used)
 	}
 	est, err := e.Estimate(s)
 	if err != nil {

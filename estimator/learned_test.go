@@ -1,7 +1,6 @@
 package estimator
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -37,9 +36,7 @@ func TestUnknownModelIsLearnt(t *testing.T) {
 		s := at(i)
 		res := measure(t, e, s.Model, s.Request.(*Request))
 		actual := int64(1.6*float64(res.Input) + .5)
-		if err := e.Learn(s, job.Used(actual, 10), false); err != nil {
-			t.Fatal(err)
-		}
+		e.Learn(s, job.Used(actual, 10))
 	}
 	for i := range 100 {
 		s := at(100 + i)
@@ -68,19 +65,13 @@ func TestLearnSkips(t *testing.T) {
 		{"claude", `{"messages":[{"content":"hello world"}]}`, job.Usage{Input: 500}},
 		{"claude", `{"messages":[{"content":"hello world"}]}`, job.Usage{}},
 	} {
-		if err := e.Learn(spec(t, c.model, "", c.body), c.usage, false); err != nil {
-			t.Fatal(err)
-		}
+		e.Learn(spec(t, c.model, "", c.body), c.usage)
 		if got := f.Scale(learn.Key{Model: c.model}); got.Seen != 0 {
 			t.Errorf("%s %+v: learnt %+v", c.body, c.usage, got)
 		}
 	}
-	if err := e.Learn(job.Spec{Request: 5}, job.Used(1, 1), false); !errors.Is(err, ErrRequest) {
-		t.Errorf("got %v", err)
-	}
-	if err := newEstimator(t, Config{}).Learn(job.Spec{}, job.Used(1, 1), false); err != nil {
-		t.Errorf("without anything to teach: %v", err)
-	}
+	e.Learn(job.Spec{Request: 5}, job.Used(1, 1))
+	newEstimator(t, Config{}).Learn(job.Spec{}, job.Used(1, 1))
 	// An image keeps its price, whatever the factor.
 	for range 30 {
 		f.Observe(learn.Key{Model: "claude"}, 100, 200)
@@ -111,21 +102,18 @@ func TestOutputIsLearnt(t *testing.T) {
 	between(estimate(t, predicting, spec(t, "gpt-4o", "a", `{"messages":[],"max_tokens":9}`)), false, 9, 9)
 	between(estimate(t, e, spec(t, "gpt-4o", "a", `{"messages":[]}`)), false, 700, 700)
 	for range 50 {
-		if err := e.Learn(s, job.Used(3, 2*200), false); err != nil {
-			t.Fatal(err)
-		}
+		e.Learn(s, job.Used(3, 2*200))
 	}
 	between(estimate(t, e, s), true, 2*4096, 2*4096)
 	between(estimate(t, predicting, s), false, 2*200, 2*210)
 	undeclared := spec(t, "gpt-4o", "a", `{"messages":[]}`)
-	between(estimate(t, e, undeclared), false, 200, 210)
+	between(estimate(t, predicting, undeclared), false, 200, 210)
+	between(estimate(t, e, undeclared), false, 700, 700)
 	between(estimate(t, predicting, spec(t, "gpt-4o", "b", `{"messages":[],"max_tokens":4096}`)), true, 4096, 4096)
 	between(estimate(t, predicting, spec(t, "gpt-4o", "a", `{"messages":[],"max_tokens":0}`)), true, 0, 0)
 	// Outputs that were cut may be of any length.
 	for range 30 {
-		if err := e.Learn(s, job.Used(3, 2*4096), true); err != nil {
-			t.Fatal(err)
-		}
+		e.Learn(s, job.Usage{Known: job.Metered, Input: 3, Output: 2 * 4096, Cut: true})
 	}
 	between(estimate(t, predicting, s), false, 2*4096, 2*4096)
 
@@ -134,4 +122,48 @@ func TestOutputIsLearnt(t *testing.T) {
 		t.Fatal(err)
 	}
 	between(estimate(t, e, job.Spec{Model: "text-embedding-3-small", Request: r}), false, 0, 0)
+}
+
+func TestLowerCap(t *testing.T) {
+	l, err := learn.NewLengths(learn.LengthsConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEstimator(t, Config{Lengths: l})
+	s := spec(t, "gpt-4o", "a", `{"messages":[],"max_tokens":4096,"n":2}`)
+	if n, ok := e.LowerCap(s, 2); ok {
+		t.Errorf("%d, with nothing learnt", n)
+	}
+	for range 50 {
+		e.Learn(s, job.Used(3, 2*300))
+	}
+	for _, c := range []struct {
+		body      string
+		low, high int64 // 0: as declared
+	}{
+		{`{"messages":[],"max_tokens":4096,"n":2}`, 600, 630},
+		{`{"messages":[],"max_tokens":600}`, 0, 0},
+		{`{"messages":[]}`, 0, 0},
+		{`{"messages":[],"max_tokens":0}`, 0, 0},
+	} {
+		s := spec(t, "gpt-4o", "a", c.body)
+		if n, ok := e.LowerCap(s, 2); ok != (c.low > 0) || ok && (n < c.low || n > c.high) {
+			t.Errorf("%s: %d, %v", c.body, n, ok)
+		}
+	}
+}
+
+func TestSetOutputCap(t *testing.T) {
+	for _, c := range [][2]string{
+		{`{"max_tokens":4096}`, `{"max_tokens":300}`},
+		{` { "a" : {"max_tokens": 4096} , "max_completion_tokens" : 4.096e3 ,"b":"\u00e9\"max_tokens\":9999" } `,
+			` { "a" : {"max_tokens": 4096} , "max_completion_tokens" : 300 ,"b":"\u00e9\"max_tokens\":9999" } `},
+		{`{"max_tokens":301,"x":[1,2],"max_output_tokens":299,"max_tokens":1e99}`, `{"max_tokens":300,"x":[1,2],"max_output_tokens":299,"max_tokens":300}`},
+		{`{"max_tokens":null,"max_completion_tokens":"9999"}`, `{"max_tokens":null,"max_completion_tokens":"9999"}`},
+		{`{}`, `{}`}, {``, ``}, {`[{"max_tokens":4096}]`, `[{"max_tokens":4096}]`}, {`{"max_tokens":4096,`, `{"max_tokens":4096,`},
+	} {
+		if got := string(SetOutputCap([]byte(c[0]), 300)); got != c[1] {
+			t.Errorf("%s became %s, want %s", c[0], got, c[1])
+		}
+	}
 }

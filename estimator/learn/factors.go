@@ -10,7 +10,18 @@ import (
 type Factors struct {
 	mu sync.Mutex
 	// level is that of providers, of models, and of routes; guarded by mu.
-	level [3]*table[Factor]
+	level [3]*table[learnt]
+}
+
+// learnt is a factor, and what of it was observed here since it was last shared.
+type learnt struct {
+	Factor
+	news Factor
+}
+
+func (l *learnt) observe(estimate, actual int64) {
+	l.Factor.Observe(estimate, actual)
+	l.news.Observe(estimate, actual)
 }
 
 // Scale is what to multiply an estimate with.
@@ -24,13 +35,13 @@ type Scale struct {
 }
 
 // NewFactors returns an empty set of factors that remembers a number of routes; 0
-// means 1024. A route takes 0.4 KB.
+// means 1024. A route takes 0.6 KB.
 func NewFactors(routes int) *Factors {
 	if routes <= 0 {
 		routes = defaultRoutes
 	}
-	return &Factors{level: [3]*table[Factor]{
-		newTable[Factor](maxProviders), newTable[Factor](maxModels), newTable[Factor](routes)}}
+	return &Factors{level: [3]*table[learnt]{
+		newTable[learnt](maxProviders), newTable[learnt](maxModels), newTable[learnt](routes)}}
 }
 
 // Observe learns from a call that was estimated at a number of tokens, before any
@@ -42,7 +53,7 @@ func (f *Factors) Observe(k Key, estimate, actual int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, k := range k.levels() {
-		f.level[i].observed(k).Observe(estimate, actual)
+		f.level[i].observed(k).observe(estimate, actual)
 	}
 }
 
@@ -73,7 +84,7 @@ func (f *Factors) Get(k Key) Factor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if v := f.level[len(f.level)-1].get(k); v != nil {
-		return *v
+		return v.Factor
 	}
 	return Factor{}
 }
@@ -87,9 +98,22 @@ func (f *Factors) Merge(k Key, g Factor) {
 	defer f.mu.Unlock()
 	for i, k := range k.levels() {
 		v := f.level[i].observed(k)
-		*v = v.Merge(g)
+		v.Factor = v.Merge(g)
 	}
 }
 
 // levels returns the keys from the most general to the most special.
 func (k Key) levels() [3]Key { return [3]Key{k.provider(), k.model(), k} }
+
+// Models returns what is known of each model that has been seen often enough.
+func (f *Factors) Models() map[Key]Scale {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[Key]Scale)
+	for k, it := range f.level[1].items {
+		if v := &it.value; v.n >= memory {
+			out[k] = Scale{Mean: v.Mean(), P95: max(v.Mean(), v.Quantile(.95)), Seen: v.Seen()}
+		}
+	}
+	return out
+}

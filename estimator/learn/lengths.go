@@ -90,6 +90,27 @@ func (l *Lengths) predict(k Key, declared int64) (tokens int64, learnt bool) {
 	return tokens, learnt
 }
 
+// Length is what is known of the outputs of a model.
+type Length struct {
+	// Quantile is the length, in tokens, that LengthsConfig.Quantile of them stay within.
+	Quantile int64
+	// Missed is the part of the last 50 or so that were longer than predicted.
+	Missed float64
+}
+
+// Models returns what is known of each model that has been seen often enough.
+func (l *Lengths) Models() map[Key]Length {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[Key]Length)
+	for k, it := range l.models.items {
+		if h := &it.value; h.seen >= enough {
+			out[k] = Length{l.quantile(h, l.cfg.Quantile, 0), h.misses}
+		}
+	}
+	return out
+}
+
 // lifted returns the quantile to use for a route: a higher one while too many outputs
 // are longer.
 func (l *Lengths) lifted(r *histogram) float64 {
