@@ -2,11 +2,13 @@ package telemetry
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/paceline-go/paceline/dispatcher"
+	"github.com/paceline-go/paceline/estimator/learn"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
 )
@@ -22,18 +24,24 @@ type Config struct {
 	// Models are shown from the start with the limits that no tenant owns; all
 	// others when the first of their jobs was granted.
 	Models []string
+	// Factors and Lengths are what estimators have learnt; nil leaves it out.
+	Factors *learn.Factors
+	Lengths *learn.Lengths
 	// MaxTenants is how many tenants have a label of their own. 0 means 50.
 	MaxTenants int
 }
 
 // Metrics is a dispatcher.Observer and a prometheus.Collector. Make it with New.
 type Metrics struct {
+	factors  *learn.Factors // may be nil
+	lengths  *learn.Lengths // may be nil
 	tenants  *tenants
 	balances *balances
 	stats    atomic.Pointer[func() dispatcher.Stats]
 
 	queueWait        *prometheus.HistogramVec // class, tenant
 	drift            prometheus.Histogram
+	estimates        *prometheus.CounterVec // method
 	tenantRejections *prometheus.CounterVec // tenant
 	requests         *prometheus.CounterVec // class, outcome
 	tokens           *prometheus.CounterVec // direction
@@ -48,6 +56,12 @@ var (
 	queueDepth = prometheus.NewDesc("paceline_queue_depth", "Jobs that wait, by class.", []string{"class"}, nil)
 	inflight   = prometheus.NewDesc("paceline_inflight_requests", "Jobs that hold a worker: calls to the provider, and a few that ask for their budget.", nil, nil)
 	settling   = prometheus.NewDesc("paceline_settlements_pending", "Settlements that have not reached the ledger yet.", nil, nil)
+
+	ofModel   = []string{"provider", "model"}
+	factor    = prometheus.NewDesc("llm_estimate_factor", "Input tokens that the provider counts, for each that is counted here.", ofModel, nil)
+	factorP95 = prometheus.NewDesc("llm_estimate_factor_p95", "The same, as 95 % of the calls stay below it.", ofModel, nil)
+	quantile  = prometheus.NewDesc("llm_output_quantile_tokens", "Output tokens that calls are expected to stay within.", ofModel, nil)
+	missed    = prometheus.NewDesc("llm_output_missed_ratio", "Part of the latest outputs that were longer than expected.", ofModel, nil)
 )
 
 // New returns metrics that are all zero.
@@ -59,6 +73,7 @@ func New(cfg Config) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &Metrics{
+		factors: cfg.Factors, lengths: cfg.Lengths,
 		tenants: newTenants(cfg.MaxTenants),
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "llm_queue_wait_seconds",
@@ -70,6 +85,7 @@ func New(cfg Config) *Metrics {
 			Help:    "Tokens reserved minus tokens used, of calls that succeeded. Negative is an estimate that was too low.",
 			Buckets: []float64{-16384, -4096, -1024, -256, -64, -16, 0, 16, 64, 256, 1024, 4096, 16384},
 		}),
+		estimates:        counter("llm_estimates_total", "Jobs that ended, by how their input was estimated.", "method"),
 		tenantRejections: counter("llm_tenant_rejections_total", "Jobs shed, by tenant.", "tenant"),
 		requests:         counter("paceline_requests_total", "Jobs that ended, by class and outcome: ok, error or shed.", "class", "outcome"),
 		tokens:           counter("paceline_tokens_total", "Tokens used, as the provider reported them.", "direction"),
@@ -101,7 +117,7 @@ func (m *Metrics) ProviderRefused(status int) {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.queueWait, m.drift, m.tenantRejections, m.requests, m.tokens, m.charged, m.shed, m.ledgerCalls, m.ledgerErrors, m.refusals,
+		m.queueWait, m.drift, m.estimates, m.tenantRejections, m.requests, m.tokens, m.charged, m.shed, m.ledgerCalls, m.ledgerErrors, m.refusals,
 	}
 }
 
@@ -115,6 +131,10 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- settling
 	ch <- bucketRemaining
 	ch <- limitMargin
+	ch <- factor
+	ch <- factorP95
+	ch <- quantile
+	ch <- missed
 }
 
 // Collect implements prometheus.Collector.
@@ -123,20 +143,35 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(ch)
 	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if m.factors != nil {
+		for k, s := range m.factors.Models() {
+			gauge(factor, s.Mean, label(k.Provider), label(k.Model))
+			gauge(factorP95, s.P95, label(k.Provider), label(k.Model))
+		}
+	}
+	if m.lengths != nil {
+		for k, l := range m.lengths.Models() {
+			gauge(quantile, float64(l.Quantile), label(k.Provider), label(k.Model))
+			gauge(missed, l.Missed, label(k.Provider), label(k.Model))
+		}
+	}
 	stats := m.stats.Load()
 	if stats == nil {
 		return
 	}
 	s := (*stats)()
-	gauge := func(d *prometheus.Desc, v int, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
-	}
 	for class, n := range s.Waiting {
-		gauge(queueDepth, n, className(class))
+		gauge(queueDepth, float64(n), className(class))
 	}
-	gauge(inflight, s.Running)
-	gauge(settling, s.Settling)
+	gauge(inflight, float64(s.Running))
+	gauge(settling, float64(s.Settling))
 }
+
+// label makes a name from outside fit to be a label.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // classNames are made once: a label is needed for every job.
 var classNames = func() (names [job.Classes]string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paceline-go/paceline/dispatcher"
+	"github.com/paceline-go/paceline/estimator/learn"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
 	"github.com/paceline-go/paceline/provider"
@@ -156,4 +157,38 @@ func TestLedgerAndProvider(t *testing.T) {
 		`paceline_ledger_errors_total{op="reserve"}`:                   1,
 		`paceline_provider_refusals_total{status="429"}`:               1,
 	})
+}
+
+// What estimators learnt, of models seen often enough, and how jobs were estimated.
+func TestWhatWasLearnt(t *testing.T) {
+	lengths, err := learn.NewLengths(learn.LengthsConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := learn.NewFactors(0)
+	for i := range int64(100) {
+		f.Observe(learn.Key{Provider: "p", Model: "m\xff", Route: fmt.Sprint(i)}, 1000, 2000)
+		lengths.Observe(learn.Key{Provider: "p", Model: "m\xff", Route: fmt.Sprint(i)}, 4096, 200, false)
+	}
+	f.Observe(learn.Key{Provider: "p", Model: "rare"}, 1000, 2000)
+	lengths.Observe(learn.Key{Provider: "p", Model: "rare"}, 4096, 200, false)
+	m := telemetry.New(telemetry.Config{Factors: f, Lengths: lengths})
+	m.Finished(&job.Spec{Priority: job.Paid}, &job.Result{Estimate: job.Estimate{Method: "sampled"}})
+	m.Finished(&job.Spec{Priority: job.Paid}, &job.Result{})
+	got := scrape(t, m)
+	check(t, got, map[string]float64{`llm_estimates_total{method="sampled"}`: 1, `llm_output_missed_ratio{model="m�",provider="p"}`: 0})
+	for name, bounds := range map[string][2]float64{
+		`llm_estimate_factor{model="m�",provider="p"}`:        {1.999, 2.001},
+		`llm_estimate_factor_p95{model="m�",provider="p"}`:    {2, 2.1},
+		`llm_output_quantile_tokens{model="m�",provider="p"}`: {200, 210},
+	} {
+		if v, ok := got[name]; !ok || v < bounds[0] || v > bounds[1] {
+			t.Errorf("%s is %v, %v, want %v", name, v, ok, bounds)
+		}
+	}
+	for name := range got {
+		if strings.Contains(name, "rare") {
+			t.Errorf("%s says what nobody knows", name)
+		}
+	}
 }

@@ -29,6 +29,9 @@ func (m *Metrics) Finished(s *job.Spec, r *job.Result) {
 		outcome = "error"
 	}
 	m.requests.WithLabelValues(className(s.Priority.Class()), outcome).Inc()
+	if r.Estimate.Method != "" {
+		m.estimates.WithLabelValues(r.Estimate.Method).Inc()
+	}
 	m.charged.Add(float64(max(r.Charged, 0)))
 	if r.Usage.Known != job.Metered {
 		return

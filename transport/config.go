@@ -15,13 +15,17 @@ import (
 // Config is what a Transport is made of.
 type Config struct {
 	// Dispatcher decides when a call may leave. Its Estimator must take an
-	// *estimator.Request.
+	// *estimator.Request; an *estimator.Estimator also learns from the answers.
 	Dispatcher *dispatcher.Dispatcher
 	// Profile reads the provider's answers; nil is the generic one.
 	Profile *provider.Profile
 	// Feedback hears what the provider says of its limits; nil: nobody does, and a
 	// refusal holds back no more than the job that it hit.
 	Feedback *provider.Feedback
+	// LowerCap returns the cap on the output to send in the place of the one that a
+	// call declares, and true, or false to leave it: see [estimator.Estimator.LowerCap].
+	// nil leaves all. An answer that would be longer is cut.
+	LowerCap func(job.Spec) (tokens int64, ok bool)
 	// Base makes the calls; nil is http.DefaultTransport.
 	Base http.RoundTripper
 	// Tenant and Priority are whose calls these are when neither the call's

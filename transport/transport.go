@@ -71,6 +71,7 @@ func (t *Transport) send(req *http.Request, next next) (*http.Response, error) {
 	c := &call{t: t, req: req, next: next, api: api, body: body, answers: make(chan *http.Response, 1)}
 	c.spec, err = t.spec(req, api, body)
 	if err == nil {
+		t.lower(c)
 		var ticket ticket
 		if ticket, err = t.cfg.Dispatcher.Submit(req.Context(), c.spec, c.attempt); err == nil {
 			return c.wait(ticket)
@@ -113,6 +114,17 @@ func (t *Transport) spec(req *http.Request, api provider.API, body []byte) (job.
 		model = path.Base(path.Dir(path.Clean(req.URL.Path)))
 	}
 	return job.Spec{Tenant: who.Tenant, Priority: who.Priority, Deadline: who.Deadline, Model: model, Request: parsed}, nil
+}
+
+// lower puts a lower cap on the output into a call.
+func (t *Transport) lower(c *call) {
+	if t.cfg.LowerCap == nil {
+		return
+	}
+	if n, ok := t.cfg.LowerCap(c.spec); ok {
+		c.body = estimator.SetOutputCap(c.body, n)
+		c.spec.Request.(*estimator.Request).OutputCap = n
+	}
 }
 
 // refused answers a call that was refused before it was made.

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/paceline-go/paceline/dispatcher"
-	"github.com/paceline-go/paceline/estimator"
+	"github.com/paceline-go/paceline/estimator/learn"
 	"github.com/paceline-go/paceline/internal/simprovider"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
@@ -28,7 +28,8 @@ type app struct {
 	server            *server
 	ledger            ledger.Ledger
 	plan              *provider.Plan
-	estimator         *estimator.Estimator
+	estimators        estimators
+	factors           *learn.Factors
 	accounts          []*account
 	upstreams         []*upstream         // one per account
 	simulator         *simprovider.Server // nil with -upstream and -accounts
@@ -66,14 +67,19 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 	if a.plan, err = newPlan(cfg, a.accounts); err != nil {
 		return nil, err
 	}
-	if a.estimator, err = estimator.New(estimator.Config{DefaultOutput: defaultOutput, Logger: log}); err != nil {
+	lengths, err := learn.NewLengths(learn.LengthsConfig{Default: defaultOutput})
+	if err != nil {
+		return nil, err
+	}
+	a.factors = learn.NewFactors(0)
+	if a.estimators, err = newEstimators(a.accounts, a.factors, lengths, log); err != nil {
 		return nil, err
 	}
 	var budgeted []string
 	for _, acc := range a.accounts {
 		budgeted = append(budgeted, acc.name)
 	}
-	metrics := telemetry.New(telemetry.Config{Ledger: a.ledger, Limits: a.plan.Limits, Models: budgeted})
+	metrics := telemetry.New(telemetry.Config{Ledger: a.ledger, Limits: a.plan.Limits, Models: budgeted, Factors: a.factors, Lengths: lengths})
 	registry := prometheus.NewRegistry()
 	responses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "paceline_http_responses_total", Help: "Answers by path and status; 499 is a client that went away first.",
@@ -81,7 +87,7 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 	registry.MustRegister(metrics, responses, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	h := &health{ping: ping}
 	d, err := dispatcher.New(dispatcher.Config{
-		Ledger: a.ledger, Plan: a.plan, Estimator: byRequest{a.estimator},
+		Ledger: a.ledger, Plan: a.plan, Estimator: a.estimators,
 		Workers: cfg.workers, MaxQueue: cfg.maxQueue, MaxTenantQueue: min(cfg.maxTenantQueue, cfg.maxQueue),
 		MaxWait: cfg.maxWait, AgingStep: cfg.maxWait / 6,
 		Observer: observer{metrics, h}, Logger: log,
@@ -99,6 +105,9 @@ func build(ctx context.Context, cfg *config, log *slog.Logger) (_ *app, err erro
 			return nil, err
 		}
 		up := newUpstream(acc, client, feedback, metrics.ProviderRefused, log)
+		if acc.profile.ReservesOutput() {
+			up.lowerCap = func(s job.Spec) (int64, bool) { return a.estimators.lowerCap(s, cfg.lowerMaxTokens) }
+		}
 		a.closers = append([]func() error{func() error { up.hearing.Wait(); return nil }}, a.closers...)
 		a.upstreams = append(a.upstreams, up)
 		for _, m := range acc.models {
@@ -152,15 +161,6 @@ func (a *app) openLedger(ctx context.Context, cfg *config) (ping func(context.Co
 // defaultOutput is what a chat is expected to say that declares no cap, by us and
 // by the simulator.
 const defaultOutput = 512
-
-// byRequest estimates by the model that a request names: the one of its job is what its
-// limits are called.
-type byRequest struct{ *estimator.Estimator }
-
-func (e byRequest) Estimate(s job.Spec) (job.Estimate, error) {
-	s.Model = ""
-	return e.Estimator.Estimate(s)
-}
 
 // newPlan has the accounts' limits, which all tenants share, and the tenants'.
 func newPlan(cfg *config, accounts []*account) (*provider.Plan, error) {

@@ -200,6 +200,11 @@ func (s *server) newCall(r *http.Request, who caller, api provider.API, body []b
 		api: api, upstream: served.upstream, header: forwarded(r.Header), body: without(body, isOurs), came: now,
 		spec: job.Spec{Tenant: tenant, Model: served.account, Priority: class, Request: parsed},
 	}
+	if lower := c.upstream.lowerCap; lower != nil {
+		if n, ok := lower(c.spec); ok {
+			c.body, parsed.OutputCap = estimator.SetOutputCap(c.body, n), n
+		}
+	}
 	// Stainless' SDKs say how long they wait: starting work for somebody who has
 	// gone by then is no use.
 	if wait, err := strconv.ParseFloat(r.Header.Get("X-Stainless-Timeout"), 64); err == nil && wait > 0 && wait < s.maxWait.Seconds() {

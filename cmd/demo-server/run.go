@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/paceline-go/paceline/estimator/learn"
 )
 
 // goodbye is how long everything may take to end after the drain is over.
@@ -63,10 +65,13 @@ func (a *app) serve(ctx context.Context, listener net.Listener, cfg *config, log
 	all.Go(func() { _ = a.server.dispatcher.Run(parts) })
 	// Without this the first calls would wait for it.
 	all.Go(func() {
-		if err := a.estimator.Load(modelNames(a.accounts)...); err != nil {
+		if err := a.estimators.load(a.accounts); err != nil {
 			log.Error("a vocabulary can not be loaded", "error", err)
 		}
 	})
+	if store, ok := a.ledger.(learn.Store); ok {
+		all.Go(func() { a.factors.Share(parts, store, log) })
+	}
 	served := make(chan error, 1)
 	all.Go(func() { served <- srv.Serve(listener) })
 	fmt.Fprint(stdout, a.server.index)

@@ -49,6 +49,9 @@ type upstream struct {
 	// feedback hears what it says of its limits; nil: nobody does.
 	feedback *provider.Feedback
 	hearing  sync.WaitGroup // of heads that are told to it
+	// lowerCap is the cap to send in the place of a job's own; nil: its own, because the
+	// provider does not count it.
+	lowerCap func(job.Spec) (n int64, ok bool)
 	// refused is told the status of every answer that is not a success.
 	refused func(status int)
 	log     *slog.Logger

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paceline-go/paceline/dispatcher"
 	"github.com/paceline-go/paceline/estimator"
+	"github.com/paceline-go/paceline/estimator/learn"
 	"github.com/paceline-go/paceline/internal/simprovider"
 	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/ledger"
@@ -21,12 +22,14 @@ import (
 // Rig is a strict provider, and a Transport in front of it.
 type Rig struct {
 	*testing.T
-	Transport *transport.Transport
-	URL       string // of the provider
-	limits    []*ledger.Limit
-	ledger    *ledger.Memory
-	calls     atomic.Int64
-	seen      atomic.Pointer[http.Header]
+	Transport  *transport.Transport
+	Estimator  *estimator.Estimator
+	URL        string // of the provider
+	limits     []*ledger.Limit
+	ledger     *ledger.Memory
+	dispatcher *dispatcher.Dispatcher
+	calls      atomic.Int64
+	seen       atomic.Pointer[http.Header]
 }
 
 // Calls is how many calls have reached the provider.
@@ -62,11 +65,14 @@ func New(t *testing.T, profile string, sim simprovider.Config, cfg transport.Con
 		t.Fatal(err)
 	}
 	r.limits = plan.Limits("any", "", job.Free)
-	est, err := estimator.New(estimator.Config{})
+	lengths, err := learn.NewLengths(learn.LengthsConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dispatcher.New(dispatcher.Config{Ledger: r.ledger, Plan: plan, Estimator: est})
+	if r.Estimator, err = estimator.New(estimator.Config{Lengths: lengths}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dispatcher.New(dispatcher.Config{Ledger: r.ledger, Plan: plan, Estimator: r.Estimator})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +88,7 @@ func New(t *testing.T, profile string, sim simprovider.Config, cfg transport.Con
 			t.Errorf("Run: %v", err)
 		}
 	})
-	cfg.Dispatcher = d
+	cfg.Dispatcher, r.dispatcher = d, d
 	if cfg.Profile, err = provider.ProfileNamed(profile); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +118,16 @@ func (r *Rig) Used(requests, tokens int64) {
 		}
 	}
 	r.Errorf("%d requests and %d tokens used, want %d and %d", got[0].Used, got[1].Used, requests, tokens)
+}
+
+// Idle waits until no call is running.
+func (r *Rig) Idle() {
+	r.Helper()
+	for end := time.Now().Add(5 * time.Second); r.dispatcher.Stats().Running > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.Fatal("a call runs on")
+		}
+	}
 }
 
 // Tokens is how many tokens the ledger holds now.
