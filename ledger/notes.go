@@ -25,6 +25,9 @@ type notes struct {
 	others int64
 	run    run
 	trend  trend
+	// gone is what had left our window at some times, the oldest first: what has left
+	// since then was in the provider's.
+	gone []sample
 	// What the provider's bucket lacked when it took the call that was granted at
 	// seen, and what had been charged by then; debt is how much more than that it
 	// lacks, of what was not filed as the charges of others.
@@ -38,6 +41,9 @@ type run struct{ up, times, since, mild int64 }
 // trend is how quickly others' traffic grows: they had base in the window at a time, and
 // slope more in each window.
 type trend struct{ base, at, slope int64 }
+
+// sample is the sum of all that had ever left the window at a time.
+type sample struct{ at, left int64 }
 
 const (
 	leastMargin = 50
@@ -56,6 +62,8 @@ const (
 	quietWindows = 10
 	// Refusals within so large a part of a window after the last one do not count.
 	lessOften = 16
+	// Samples are so large a part of a window apart, and so many are kept.
+	sampleOver, samples = 128, 32
 	// notesFor is how long notes are kept after the last observation.
 	notesFor = int64(3600e6)
 	// askedMost is to how many processes a closed limit opens at times of their own.
@@ -141,6 +149,7 @@ func (b *budget) observe(o *Observation, now int64) Standing {
 			others = b.ofBucket(n, o, amount, granted, now)
 		} else {
 			n.follow(b.beyond(o, amount, granted, now), granted, now, b.shape.Window)
+			n.sample(now, b.left(), b.shape.Window)
 			others = n.others
 		}
 	}
@@ -174,20 +183,45 @@ func (b *budget) later(at int64) int64 {
 
 // beyond is what the provider's window held beyond ours when it counted the call: ours
 // are what was granted by then, and had not left there. A charge leaves ours later than
-// the provider's, by about what the call took; what has left since then in ours too is
-// reckoned at the most that it can be. Negative: nobody can say.
+// the provider's, by about what the call took. Negative: nobody can say.
 func (b *budget) beyond(o *Observation, amount, granted, now int64) int64 {
 	s := &b.shape
 	ago := now - granted
-	if ago > s.Window/8 {
-		return -1
+	ours, known := b.leftSince(granted + min(ago, s.Guard))
+	if !known {
+		if ago > s.Window/8 {
+			return -1
+		}
+		ours = gained(amount, max(ago-s.Guard, 0), s) // the most that it can be
 	}
-	left := max((granted+min(ago, s.Guard))/s.Slot, b.window.gone)
-	ours := int64(0)
-	for i := left + 1; i <= min(leaves(granted, s.Guard, s), b.window.gone+ringSize-1); i++ {
+	for i := b.window.gone + 1; i <= min(leaves(granted, s.Guard, s), b.window.gone+ringSize-1); i++ {
 		ours += b.window.slots[i%ringSize]
 	}
-	return max(o.Used-ours-gained(amount, max(ago-s.Guard, 0), s), 0)
+	return max(o.Used-ours, 0)
+}
+
+// left is the sum of all that has ever left the window.
+func (b *budget) left() int64 { return b.charged - b.window.used }
+
+// leftSince is what has left the window since a time at most, if samples go back so far.
+func (b *budget) leftSince(at int64) (sum int64, known bool) {
+	for _, s := range slices.Backward(b.notes.gone) {
+		if s.at <= at {
+			return b.left() - s.left, true
+		}
+	}
+	return 0, false
+}
+
+// sample notes what has left by now.
+func (n *notes) sample(now, left, window int64) {
+	if len(n.gone) > 0 && now-n.gone[len(n.gone)-1].at < window/sampleOver {
+		return
+	}
+	if len(n.gone) == samples {
+		n.gone = slices.Delete(n.gone, 0, 1)
+	}
+	n.gone = append(n.gone, sample{now, left})
 }
 
 // follow moves what others are reckoned to have to what observations show, when three

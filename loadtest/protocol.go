@@ -60,6 +60,8 @@ type record struct {
 	Outcome   outcome       `json:"outcome,omitempty"`
 	// Reason is why it was shed, as dispatcher.Reason says it.
 	Reason string `json:"reason,omitempty"`
+	// Cut says that its cap was lowered below the length of its answer.
+	Cut bool `json:"cut,omitempty"`
 	// Refused is when its attempts got a 429.
 	Refused []time.Duration `json:"refused,omitempty"`
 	// Sent and Counted are, for the last attempt, the least and the most time from

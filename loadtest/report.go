@@ -40,6 +40,8 @@ type report struct {
 	Duplicated int64 `json:"duplicated"`
 	Failed     int64 `json:"failed"` // ended with an error other than being shed
 
+	Cut int64 `json:"cut,omitempty"` // answers that a lowered cap cut short
+
 	GrantToSentMS    quantiles       `json:"grant_to_sent_ms"`
 	GrantToCountedMS quantiles       `json:"grant_to_counted_ms"`
 	GuardMS          float64         `json:"guard_ms"`

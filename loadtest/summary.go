@@ -63,6 +63,9 @@ func (o options) report(sc scenario, ob observed) *report {
 		n := 0
 		for _, rec := range h.records {
 			n += len(rec.Refused)
+			if rec.Cut && rec.Granted > 0 {
+				r.Cut++
+			}
 			for _, at := range rec.Refused {
 				r.Provider.RefusedLastMinutes = max(r.Provider.RefusedLastMinutes, at.Seconds()/o.Minute.Seconds())
 			}

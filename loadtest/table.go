@@ -25,6 +25,9 @@ func (r *report) print(w io.Writer) {
 		line("others\tused %.2f %%; of the rest %.2f %% was used", 100*p.OthersUtilisation, 100*p.RestUtilisation)
 	}
 	line("jobs\tlost %d, duplicated %d, failed %d", r.Lost, r.Duplicated, r.Failed)
+	if r.Cut > 0 {
+		line("lowered caps\tcut %d answers, %.2f %%", r.Cut, 100*share(r.Cut, r.Provider.Accepted))
+	}
 	line("ledger\t%.2f round trips per job served", r.Ledger.RoundTripsPerJobServed)
 	line("grant to sent\tat least %v", r.GrantToSentMS)
 	line("grant to counted\tat most %v", r.GrantToCountedMS)

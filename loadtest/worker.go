@@ -213,6 +213,7 @@ func (w *worker) expect(t *task) int64 {
 	learnt, _ := w.lengths.Predict(w.key(), s.cap)
 	if o.LowerCaps > 0 {
 		s.cap = learn.LowerCap(s.cap, learnt, o.LowerCaps)
+		t.record.Cut = s.output > s.cap
 		s.output = min(s.output, s.cap)
 	}
 	switch o.Expect {

@@ -7,7 +7,7 @@
 
 start()
 local LEAST_MARGIN, LESS, MORE, SEEN, UNKNOWN, QUIET = 50, 20, 10, 800, 50, 10
-local MORE_FOR_OTHERS, TREND_OVER, EXPLAINS = 12, 16, 50
+local MORE_FOR_OTHERS, TREND_OVER, EXPLAINS, SAMPLE_OVER, SAMPLES = 12, 16, 50, 128, 32
 
 -- later is what was charged by calls that were granted after a time.
 local function later(w, at)
@@ -39,18 +39,46 @@ local function since_seen(n, seen, granted, window)
   return part(n.slope, now - granted, window)
 end
 
+-- left_since is what has left the window since a time at most, or nil if samples do not
+-- go back so far. They are times and sums, the oldest first.
+local function left_since(w, at)
+  local gone = w.notes.gone
+  for i = #gone - 1, 1, -2 do
+    if gone[i] <= at then
+      return w.charged - w.used - gone[i + 1]
+    end
+  end
+  return nil
+end
+
+-- sample notes what has left by now.
+local function sample(n, left, window)
+  local g = n.gone
+  if #g > 0 and now - g[#g - 1] < div(window, SAMPLE_OVER) then
+    return
+  end
+  if #g == 2 * SAMPLES then
+    table.remove(g, 1)
+    table.remove(g, 1)
+  end
+  g[#g + 1], g[#g + 2] = now, left
+end
+
 -- beyond is what the provider's window held beyond ours when it counted the call.
 local function beyond(w, o, amount)
   local ago = now - o.granted
-  if ago > div(w.window, 8) then
-    return -1 -- nobody can say
+  local ours = left_since(w, o.granted + min(ago, w.guard))
+  if not ours then
+    if ago > div(w.window, 8) then
+      return -1 -- nobody can say
+    end
+    ours = gained(amount, max(ago - w.guard, 0), w)
   end
   freed(w, 0) -- reads the slots
-  local left, ours = max(div(o.granted + min(ago, w.guard), w.slot), w.gone), 0
-  for i = left + 1, min(leaves(o.granted, w.guard, w), w.gone + RING - 1) do
+  for i = w.gone + 1, min(leaves(o.granted, w.guard, w), w.gone + RING - 1) do
     ours = ours + (w.slots[i] or 0)
   end
-  return max(o.used - ours - gained(amount, max(ago - w.guard, 0), w), 0)
+  return max(o.used - ours, 0)
 end
 
 -- follow moves what others are reckoned to have, when three in a row show the same.
@@ -145,7 +173,7 @@ for i = pos + 1, #args, 9 do
   local n = w.notes
   if not n then
     n = { amount = 0, margin = FULL_MARGIN, moved = 0, shut = 0, span = 0, asked = {}, lacked = 0, seen = -1, charged = 0, debt = 0,
-      others = 0, up = 0, times = 0, since = 0, mild = 0, base = 0, based = 0, slope = 0 }
+      others = 0, up = 0, times = 0, since = 0, mild = 0, base = 0, based = 0, slope = 0, gone = {} }
     w.notes = n
   end
   n.at, w.noted, w.dirty = now, true, true
@@ -159,6 +187,7 @@ for i = pos + 1, #args, 9 do
       more = of_bucket(w, n, o, amount)
     else
       follow(n, beyond(w, o, amount), o.granted, w.window)
+      sample(n, w.charged - w.used, w.window)
       more = n.others
     end
   end

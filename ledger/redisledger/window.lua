@@ -30,9 +30,9 @@ local function parse_notes(packed)
   end
   local n = {}
   n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
-    n.others, n.up, n.times, n.since, n.mild, n.base, n.based, n.slope = unpack_msg(packed)
-  if not n.slope then -- written by a version before
-    n.base, n.based, n.slope = 0, 0, 0
+    n.others, n.up, n.times, n.since, n.mild, n.base, n.based, n.slope, n.gone = unpack_msg(packed)
+  if not n.gone then -- written by a version before
+    n.base, n.based, n.slope, n.gone = 0, 0, 0, {}
   end
   return n
 end
@@ -231,7 +231,7 @@ local function write_notes(w)
   local n = w.notes
   redis.call('HSET', w.key, NOTES,
     pack(n.at, n.amount, n.margin, n.moved, n.shut, n.span, n.asked, n.lacked, n.seen, n.charged, n.debt,
-      n.others, n.up, n.times, n.since, n.mild, n.base, n.based, n.slope))
+      n.others, n.up, n.times, n.since, n.mild, n.base, n.based, n.slope, n.gone))
 end
 
 -- write stores what changed, for as long as it matters: until the last charge or
