@@ -48,6 +48,8 @@ type Rule struct {
 	// shared says that no job may take more than a share of it, and part that it is the
 	// same rate as another limit, enforced over a shorter time.
 	shared, part bool
+	// capped says that a limit of input is checked with the cap on the output, too.
+	capped bool
 }
 
 // Reserve keeps a part of a limit's rate free for the class For and those before
@@ -97,6 +99,7 @@ type Plan struct {
 type planned struct {
 	limits   []*ledger.Limit
 	overdraw []bool // which of them do not hold it back
+	capped   []bool // which of those for input are charged the output cap until the end
 	rules    []int  // of which each is made
 }
 
@@ -210,10 +213,10 @@ func (p *Plan) planned(k planKey) *planned {
 			learning = true
 			continue
 		}
-		kind.add(p.budget(l), r.of > 0 && k.class <= r.class, i)
+		kind.add(p.budget(l), r.of > 0 && k.class <= r.class, r.capped, i)
 	}
 	if learning && !slices.ContainsFunc(kind.rules, func(i int) bool { return p.rules[i].Unknown }) {
-		kind.add(p.budget(&ledger.Limit{Key: "unknown limits of " + strconv.Quote(k.model), Unit: ledger.InFlight, Amount: careful}), false, -1)
+		kind.add(p.budget(&ledger.Limit{Key: "unknown limits of " + strconv.Quote(k.model), Unit: ledger.InFlight, Amount: careful}), false, false, -1)
 	}
 	p.known[k] = kind
 	return kind
@@ -222,8 +225,9 @@ func (p *Plan) planned(k planKey) *planned {
 // careful is how many calls run at a time while no limit is known.
 const careful = 4
 
-func (kind *planned) add(l *ledger.Limit, overdraw bool, rule int) {
-	kind.limits, kind.overdraw, kind.rules = append(kind.limits, l), append(kind.overdraw, overdraw), append(kind.rules, rule)
+func (kind *planned) add(l *ledger.Limit, overdraw, capped bool, rule int) {
+	kind.limits, kind.rules = append(kind.limits, l), append(kind.rules, rule)
+	kind.overdraw, kind.capped = append(kind.overdraw, overdraw), append(kind.capped, capped)
 }
 
 // budget is the one Limit with the key of l.
@@ -366,6 +370,9 @@ func charges(kind *planned, e job.Estimate) []ledger.Charge {
 			out[i].Amount = input + l.Counts.OutputOf(output(input))
 		case ledger.InputTokens:
 			out[i].Amount = input
+			if kind.capped[i] {
+				out[i].Amount += output(input)
+			}
 		case ledger.OutputTokens:
 			out[i].Amount = l.Counts.OutputOf(output(0))
 		}

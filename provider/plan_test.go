@@ -246,3 +246,28 @@ func TestCountedTokens(t *testing.T) {
 		t.Errorf("%+v, %v, want 350", charges, err)
 	}
 }
+
+// Bedrock's mantle checks the output cap against the limit of input, and gives it back.
+func TestInputLimitWithOutputCap(t *testing.T) {
+	profile, err := provider.ProfileNamed("bedrock_mantle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := profile.Rules("m", map[string]int64{"itpm": 10_000, "otpm": 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, provider.PlanConfig{Rules: rules})
+	for _, c := range []struct {
+		estimate      job.Estimate
+		input, output int64
+	}{
+		{job.Estimate{Input: 100, Output: 500, Declared: true}, 600, 500},
+		{job.Estimate{Input: 100, Output: 99_999}, 2500, 2500}, // lowered to a quarter of the limit
+	} {
+		charges, err := p.Charges(&job.Spec{Model: "m"}, c.estimate)
+		if err != nil || len(charges) != 2 || charges[0].Amount != c.input || charges[1].Amount != c.output {
+			t.Errorf("%+v: %+v, %v", c.estimate, charges, err)
+		}
+	}
+}

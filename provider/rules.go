@@ -32,7 +32,7 @@ func (p *Profile) Rules(model string, amounts map[string]int64) ([]Rule, error) 
 				l.Counts = ledger.Counts{}
 			}
 		}
-		rules = append(rules, Rule{Limit: l})
+		rules = append(rules, Rule{Limit: l, capped: d.Unit == ledger.InputTokens && d.Reserves.Output > 0})
 		if d.SubWindow > 0 {
 			l.Key = fmt.Sprintf("%s %v", d.Name, d.SubWindow)
 			l.Amount = int64(float64(amount) * float64(d.SubWindow) / float64(d.Window))

@@ -4,7 +4,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/paceline-go/paceline/job"
 	"github.com/paceline-go/paceline/provider"
 )
 
@@ -41,10 +40,10 @@ func (m *meter) Close() error {
 // end says that the caller is done with the body.
 func (m *meter) end() { m.once.Do(func() { close(m.over) }) }
 
-// usage is what the call is settled with.
-func (m *meter) usage() job.Usage {
+// answer is what was read of it.
+func (m *meter) answer() provider.Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ended = true
-	return m.reader.End().Settles()
+	return m.reader.End()
 }

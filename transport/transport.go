@@ -203,7 +203,12 @@ func (c *call) attempt(ctx context.Context) (any, job.Usage, error) {
 		m.end()
 		return nil, job.Usage{FirstByte: began}, context.Cause(ctx)
 	}
-	usage := m.usage()
+	a := m.answer()
+	if a.Refusal.Class == provider.RateLimited || a.Refusal.Class == provider.Acceleration {
+		// It broke off in the middle: too late for this call, but not for the others.
+		c.hear(ctx, resp.StatusCode, header, granted, a.Refusal)
+	}
+	usage := a.Settles()
 	usage.FirstByte = began
 	return nil, usage, nil
 }

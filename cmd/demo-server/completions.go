@@ -153,7 +153,7 @@ func (s *server) relay(ctx context.Context, c *call, out *eventWriter) (job.Usag
 			x.timer.Reset(c.upstream.idle)
 		}
 	})
-	usage = reader.End().Settles()
+	usage = c.upstream.read(x, reader)
 	usage.FirstByte = x.began
 	if err != nil {
 		return usage, x.failure(err)

@@ -21,7 +21,7 @@ func newEstimators(accounts []*account, factors *learn.Factors, lengths *learn.L
 		predicts := !a.profile.ReservesOutput()
 		e, err := estimator.New(estimator.Config{
 			DefaultOutput: cmp.Or(a.profile.Admission.DefaultOutput, defaultOutput), Logger: log.With("account", a.name),
-			Provider: a.profile.Name, Factors: factors, Lengths: lengths,
+			Provider: a.profile.Name, Factors: factors, Margin: true, Lengths: lengths,
 			Predict: func(*job.Spec) bool { return predicts },
 		})
 		if err != nil {

@@ -131,6 +131,7 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends the attempt when the provider is silent for too long
 	began  time.Time   // when the head of the answer came
+	head   provider.Head
 }
 
 // close ends the attempt, whatever it is doing.
@@ -192,17 +193,34 @@ func (u *upstream) open(ctx context.Context, c *call) (*exchange, job.Usage, err
 	x.Response, x.began = resp, time.Now()
 	head := provider.Head{Job: &c.spec, Granted: granted, Status: resp.StatusCode, Header: resp.Header}
 	if resp.StatusCode/100 == 2 {
-		if u.feedback != nil {
-			// The answer does not wait for the ledger.
-			head.Header = resp.Header.Clone()
-			u.hearing.Go(func() { u.feedback.Hear(context.Background(), head) })
-		}
+		head.Header = resp.Header.Clone()
+		x.head = head
+		u.hear(head)
 		return x, job.Usage{}, nil
 	}
 	defer x.close()
 	err = u.refusal(x, c, head)
 	// A refused call costs no tokens, and stays counted as a request.
 	return nil, job.Used(0, 0), err
+}
+
+// hear tells the feedback of a head. The answer does not wait for the ledger.
+func (u *upstream) hear(head provider.Head) {
+	if u.feedback != nil {
+		u.hearing.Go(func() { u.feedback.Hear(context.Background(), head) })
+	}
+}
+
+// read ends the reading of an answer. One that says in the middle that a limit is
+// reached is too late for its own call, but not for others.
+func (u *upstream) read(x *exchange, r *provider.Reader) job.Usage {
+	a := r.End()
+	if a.Refusal.Class == provider.RateLimited || a.Refusal.Class == provider.Acceleration {
+		head := x.head
+		head.Refusal = a.Refusal
+		u.hear(head)
+	}
+	return a.Settles()
 }
 
 // whole makes one attempt for an answer in one piece.
@@ -219,7 +237,7 @@ func (u *upstream) whole(ctx context.Context, c *call) ([]byte, job.Usage, error
 	}
 	reader := u.profile.NewReader(c.api, x.Header)
 	_, _ = reader.Write(body)
-	usage = reader.End().Settles()
+	usage = u.read(x, reader)
 	body, err = checkAnswer(c.api, body)
 	return body, usage, err
 }
