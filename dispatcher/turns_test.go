@@ -18,13 +18,26 @@ import (
 type turns struct {
 	mu    sync.Mutex
 	names []string
+	times []time.Time
 	at    map[string]time.Time
+}
+
+// since returns when a job of that name was granted after a time.
+func (o *turns) since(name string, after time.Time) (times []time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, at := range o.times {
+		if o.names[i] == name && at.After(after) {
+			times = append(times, at)
+		}
+	}
+	return times
 }
 
 func (o *turns) job(name string, runs time.Duration) job.Func {
 	return func(context.Context) (any, job.Usage, error) {
 		o.mu.Lock()
-		o.names = append(o.names, name)
+		o.names, o.times = append(o.names, name), append(o.times, time.Now())
 		if o.at == nil {
 			o.at = make(map[string]time.Time)
 		}

@@ -75,8 +75,12 @@ const (
 	lateAfter   = int64(250 * time.Millisecond / time.Microsecond)
 	expireAfter = int64(2 * time.Second / time.Microsecond)
 	// farWait is when a ticket asks again that has more in front of it than can be
-	// reckoned: it will be told before.
-	farWait = int64(20 * time.Second / time.Microsecond)
+	// reckoned: it will be told before. But those who would be told may be gone, and who
+	// would notice that, too. So each of several processes asks again after lookEach
+	// for every one that is in line, and at least lookLeast.
+	farWait   = int64(20 * time.Second / time.Microsecond)
+	lookLeast = int64(2 * time.Second / time.Microsecond)
+	lookEach  = int64(500 * time.Millisecond / time.Microsecond)
 	// slowAfter is how long a ticket may go and does not before being passed counts.
 	slowAfter = int64(100 * time.Millisecond / time.Microsecond)
 	// tellSooner is by how much a turn must be sooner than was told to be worth
@@ -178,6 +182,22 @@ func (p *Place) validate() error {
 		return fmt.Errorf("place: AgedShare must be from 0 to 100, not %d", p.AgedShare)
 	}
 	return nil
+}
+
+// hint is when a ticket of a process asks again whose limits may allow for it after so
+// long. far says that this may be too soon, and closed that it can not be sooner.
+func (x *line) hint(process string, longest int64, far, closed bool) int64 {
+	if far {
+		longest = max(longest, farWait)
+	}
+	n := int64(len(x.processes))
+	if x.processes[process] == nil {
+		n++
+	}
+	if n > 1 && !closed {
+		longest = min(longest, min(max(n*lookEach, lookLeast), farWait))
+	}
+	return longest
 }
 
 func (p *Place) key() ticketKey { return ticketKey{p.Process, p.Lane} }

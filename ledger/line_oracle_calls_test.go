@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 )
 
@@ -82,6 +83,7 @@ func (o *lineOracle) decide(r Request) Decision {
 		o.granted(me, first == me, inverted)
 		return Decision{Outcome: Granted}
 	}
+	at = min(at, o.now+o.looks())
 	me.due = at
 	for i, d := range me.wants {
 		me.wants[i].ready, _ = o.behind(d, all[d.key])
@@ -95,6 +97,18 @@ func (o *lineOracle) decide(r Request) Decision {
 		o.leave(me)
 	}
 	return Decision{Outcome: Denied, Limit: waits[binds].Limit, Wait: micros(at - o.now)}
+}
+
+// looks is how long anybody waits at most to look, when there are several processes.
+func (o *lineOracle) looks() int64 {
+	processes := make(map[string]bool)
+	for _, t := range o.tickets {
+		processes[t.Process] = true
+	}
+	if len(processes) == 1 {
+		return math.MaxInt64 / 2
+	}
+	return min(max(int64(len(processes))*lookEach, lookLeast), farWait)
 }
 
 // join returns the ticket of a place, or a new one at the end of its tenant's.

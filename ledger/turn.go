@@ -152,9 +152,7 @@ func (m *Memory) queue(r *Request, budgets *[MaxCharges]*budget, now int64) Deci
 			d.Limit, longest, d.Closed = c.Limit, w, views[i].budget.opens > 0
 		}
 	}
-	if far {
-		longest = max(longest, farWait)
-	}
+	longest = x.hint(p.Process, longest, far, d.Closed)
 	d.Wait = micros(longest)
 	if p.Ticket {
 		x.put(p, demands, now+longest, now)

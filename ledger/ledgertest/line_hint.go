@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/paceline-go/paceline/ledger"
@@ -13,7 +14,8 @@ var lineHints = []test{
 	{name: "on calls in flight it is when a lease ends", run: leaseInLine, exact: true},
 	{name: "it does not depend on how often one asks", run: hintOfAsking, exact: true},
 	{name: "nor on whether it needs all there is", run: hintOfAll, exact: true},
-	{name: "who is far behind asks again after 20 s", run: farBehind},
+	{name: "who is far behind asks again after half a second for each process", run: farBehind},
+	{name: "in one process after 20 s", run: farBehindAlone},
 }
 
 // comes has the job ask a microsecond before it was told to, and then in time.
@@ -54,7 +56,8 @@ func exactInWindow(h *harness) {
 		h.grant(of(l, 10))
 		h.sleep(777 * time.Millisecond)
 	}
-	a, b, c := f.job("p", 1, "t", of(l, 25)), f.job("q", 2, "t", of(l, 15)), f.job("p", 3, "t", of(l, 60))
+	// Of several processes each would look sooner.
+	a, b, c := f.job("p", 1, "t", of(l, 25)), f.job("p", 2, "t", of(l, 15)), f.job("p", 3, "t", of(l, 60))
 	atA, atB, atC := a.denied().Wait, b.denied().Wait, c.denied().Wait
 	now := time.Now()
 	a.comes(now.Add(atA))
@@ -109,9 +112,27 @@ func farBehind(h *harness) {
 		h.Fatalf("%v", d.Wait)
 	}
 	for _, w := range []*waiter{b, c} {
-		if d := w.denied(); d.Wait != 20*time.Second {
-			h.Fatalf("%v, want 20 s", d.Wait)
+		if d := w.denied(); d.Wait != 2*time.Second {
+			h.Fatalf("%v, want 2 s", d.Wait)
 		}
+	}
+	if d := f.job("p", 9, "t", of(l, 60)).denied(); d.Wait != 2*time.Second {
+		h.Fatalf("%v, want 2 s", d.Wait)
+	}
+	for n := 3; n <= 50; n++ {
+		want := min(max(time.Duration(n)*500*time.Millisecond, 2*time.Second), 20*time.Second)
+		if d := f.job(fmt.Sprint("p", n), 9, "t", of(l, 1)).denied(); d.Wait != want {
+			h.Fatalf("%d processes: %v, want %v", n, d.Wait, want)
+		}
+	}
+}
+
+// One process alone is not told too late: if it is gone nobody waits.
+func farBehindAlone(h *harness) {
+	f, l := newFleet(h), pace(h)
+	f.job("p", 1, "t", of(l, 60)).denied()
+	if d := f.job("p", 2, "t", of(l, 60)).denied(); d.Wait != 20*time.Second {
+		h.Fatalf("%v, want 20 s", d.Wait)
 	}
 }
 

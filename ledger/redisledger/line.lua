@@ -7,7 +7,7 @@
 local ORDER, AGE, DUE, TICKETS, TAGS, REST = unpack(KEYS, #KEYS - 5)
 local CLASSES, UNIT, MAX_WEIGHT, MAX_COST = 10, 256, 1048576, 1099511627776
 local LATE, EXPIRE, FAR, SLOW, SOONER, WALK, WATCH = 250000, 2000000, 20000000, 100000, 1000, 10, 260000
-local LATE_MOST, AWAY = 64, 120000000
+local LATE_MOST, AWAY, LOOK_LEAST, LOOK_EACH = 64, 120000000, 2000000, 500000
 local KEEP = 600000000 -- is how long the keys stay when nobody calls
 
 -- x has the numbers of the whole line.
@@ -29,6 +29,7 @@ function load()
     local i = #NUMBERS + 3 * c
     x.virtual[c], x.less[c], x.waiting[c] = n[i + 1] or 0, n[i + 2] or 0, n[i + 3] or 0
   end
+  x.processes = n[#NUMBERS + 3 * CLASSES + 1] or 0
   if redis.call('EXISTS', ORDER, AGE, DUE, TICKETS) ~= (x.count > 0 and 4 or 0) then
     -- Redis was short of memory and evicted a key. Whoever waits asks again in time.
     redis.call('DEL', ORDER, AGE, DUE, TICKETS, TAGS, REST)
@@ -204,6 +205,7 @@ local function put(p, demand, due)
     if not q then
       q = { tickets = 0, seen = now, stalled = false }
       processes[p.process] = q
+      x.processes = x.processes + 1
     end
     q.tickets, q.dirty = q.tickets + 1, true
     set_finish(tag, t.start)
@@ -245,6 +247,7 @@ local function drop(t, granted)
     if q.tickets == 0 then
       redis.call('HDEL', REST, 'p' .. t.process)
       processes[t.process] = false
+      x.processes = x.processes - 1
     end
   end
 end
@@ -509,6 +512,22 @@ local function fresh(wants)
   return views
 end
 
+-- hint is when a ticket of a process asks again whose limits may allow for it after so
+-- long. far says that this may be too soon, and closed that it can not be sooner.
+local function hint(name, longest, far, closed)
+  if far then
+    longest = max(longest, FAR)
+  end
+  local n = x.processes
+  if not process(name) then
+    n = n + 1
+  end
+  if n > 1 and not closed then
+    longest = min(longest, min(max(n * LOOK_EACH, LOOK_LEAST), FAR))
+  end
+  return longest
+end
+
 -- queue decides a request that stands in the line. It returns whether it is granted,
 -- or else the limit that binds, and for how long.
 local function queue(p, charges)
@@ -562,9 +581,7 @@ local function queue(p, charges)
       binding, longest = d.number, t
     end
   end
-  if far then
-    longest = max(longest, FAR)
-  end
+  longest = hint(p.process, longest, far, binding > 0 and limits[binding].opens > 0)
   if p.ticket then
     put(p, demand, now + longest)
   end
@@ -604,6 +621,7 @@ local function flush()
     local i = #NUMBERS + 3 * c
     n[i + 1], n[i + 2], n[i + 3] = x.virtual[c], x.less[c], x.waiting[c]
   end
+  n[#n + 1] = x.processes
   fields = { 'n', pack(n) }
   for name, q in pairs(processes) do
     if q and q.dirty then
