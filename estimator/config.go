@@ -38,7 +38,8 @@ type Config struct {
 	Lengths *learn.Lengths
 	// Predict says for which calls the prediction counts alone, also in the place of a
 	// cap that they declare; nil means for none. It may for a provider that does not
-	// count the cap, or one of its own, at admission.
+	// count the cap, or one of its own, at admission. Otherwise the prediction is what the
+	// estimate has as Expected.
 	Predict func(*job.Spec) bool
 	// Route says what calls are to be learnt from together; nil means those of a
 	// tenant.

@@ -31,10 +31,16 @@ func (e *Estimator) correct(s *job.Spec, r *Request, res *Result) {
 		return
 	}
 	alone, limit := e.cfg.Predict != nil && e.cfg.Predict(s), r.declared()
-	if r.Declared && (limit == 0 || !alone) {
+	if r.Declared && limit == 0 {
 		return
 	}
 	n, learnt := e.cfg.Lengths.Predict(k, limit)
+	if r.Declared && !alone {
+		if learnt && n < limit {
+			res.Expected = saturatingMul(n, max(r.Choices, 1))
+		}
+		return
+	}
 	switch usual := e.cfg.output(k.Model); {
 	case !learnt && r.Declared:
 		n = min(usual, limit)

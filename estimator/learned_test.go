@@ -105,6 +105,12 @@ func TestOutputIsLearnt(t *testing.T) {
 		e.Learn(s, job.Used(3, 2*200))
 	}
 	between(estimate(t, e, s), true, 2*4096, 2*4096)
+	if got := estimate(t, e, s).Expected; got < 2*200 || got > 2*210 {
+		t.Errorf("expected %d, want a little more than 400", got)
+	}
+	if got := estimate(t, e, spec(t, "gpt-4o", "a", `{"messages":[],"max_tokens":150}`)); got.Expected != 0 {
+		t.Errorf("%+v, where the cap is less than what is usual", got)
+	}
 	between(estimate(t, predicting, s), false, 2*200, 2*210)
 	undeclared := spec(t, "gpt-4o", "a", `{"messages":[]}`)
 	between(estimate(t, predicting, undeclared), false, 200, 210)

@@ -37,6 +37,9 @@ type Estimate struct {
 	// charge at admission: the largest of the declared caps, times the number
 	// of choices.
 	Input, Output int64
+	// Expected is the output that the call is likely to stay within, where that is
+	// known and less than Output; otherwise 0.
+	Expected int64
 	// Declared says that the client declared the output cap. A default that
 	// nobody declared may be lowered to fit a small limit; a declared cap may not.
 	Declared bool

@@ -105,11 +105,11 @@ func (o options) plan() (*provider.Plan, error) {
 }
 
 // estimate is what a job is going to be charged: its input exactly, where its one message
-// may cost something by itself, and so much output.
-func (o options) estimate(s size, output int64) job.Estimate {
+// may cost something by itself, and so much output, of which so much is expected.
+func (o options) estimate(s size, output, expected int64) job.Estimate {
 	input := s.input
 	if o.Provider != "" {
 		input += o.profile().Admission.PerMessage
 	}
-	return job.Estimate{Input: input, Output: output, Declared: true, Method: "exact"}
+	return job.Estimate{Input: input, Output: output, Expected: expected, Declared: true, Method: "exact"}
 }

@@ -80,7 +80,7 @@ func parseOptions(args []string, w io.Writer) ([]options, error) {
 	f.Int64Var(&o.Cap, "cap", 0, "output tokens that every job declares; 0 for 30 % of the job")
 	f.Float64Var(&o.OutputMean, "output-mean", 0, "mean length of the answers in tokens; 0 for as long as declared")
 	f.StringVar(&o.Outputs, "outputs", "declared", "how long the answers are: declared, or chat as recorded at a provider, mean 211 tokens")
-	f.StringVar(&o.Expect, "expect", "", "what paceline reserves for an answer: cap, learnt, exact (default learnt where the provider charges an answer as it is produced and -outputs or -output-mean makes answers shorter than -cap, else cap)")
+	f.StringVar(&o.Expect, "expect", "", "what paceline reserves for an answer: cap, learnt, exact (default learnt where the provider does not count caps and -outputs or -output-mean makes answers shorter than -cap, else cap)")
 	f.Float64Var(&o.LowerCaps, "lower-caps", 0, "send a cap of so many `times` the length that an answer is expected to have, when a job declares more; 0 for the declared one")
 	f.Func("weights", "`weights` of the three tenants in tenants and neighbours, the flooder first (default 1:1:1)", func(text string) (err error) {
 		o.Weights, err = parseWeights(text)
@@ -232,15 +232,19 @@ func (o options) filled(weights bool) (options, error) {
 	case o.KillAt > 0 && o.Procs < 2:
 		return bad("-kill-at wants a second process, which goes on")
 	}
-	switch produced := o.Settle == simprovider.Produced && o.Provider == ""; {
+	holds := o.Settle != simprovider.Produced
+	if o.Provider != "" {
+		holds = o.profile().ReservesOutput()
+	}
+	switch {
 	case o.Strategy == oracle.name:
 		o.Expect = "exact"
-	case o.Expect == "" && produced && o.Cap > 0 && (o.Outputs == "chat" || o.OutputMean > 0):
+	case o.Expect == "" && !holds && o.Cap > 0 && (o.Outputs == "chat" || o.OutputMean > 0):
 		o.Expect = "learnt"
 	case o.Expect == "":
 		o.Expect = "cap"
 	}
-	if o.Settle != simprovider.Produced && o.Expect == "exact" {
+	if holds && o.Expect == "exact" {
 		o.Expect = "cap" // the provider holds the cap until the end, and whoever reserves less is refused
 	}
 	if _, err := simprovider.New(o.provider()); err != nil {

@@ -182,8 +182,8 @@ func (w *worker) run(load context.Context, fleet []strategy, out io.Writer) erro
 // offer submits a job, and tells what becomes of it.
 func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 	w.box.add(t.record)
-	output := w.expect(t)
-	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size, output), Request: t}
+	output, expected := w.expect(t)
+	spec := job.Spec{Tenant: t.record.Tenant, Model: t.worker.setup.Options.model(), Priority: t.record.Class, Estimate: t.worker.setup.Options.estimate(t.size, output, expected), Request: t}
 	t.spec = spec
 	if p, ok := s.(paceline); ok {
 		t.feedback = p.feedback
@@ -207,10 +207,14 @@ func (w *worker) offer(ctx context.Context, s strategy, t *task) {
 	})
 }
 
-// expect is how long a job's answer is expected to be, and lowers its cap if it may.
-func (w *worker) expect(t *task) int64 {
+// expect is how much is reserved for a job's answer, and what is expected of it if that
+// is less; and it lowers the job's cap if it may.
+func (w *worker) expect(t *task) (output, expected int64) {
 	o, s := w.setup.Options, &t.size
-	learnt, _ := w.lengths.Predict(w.key(), s.cap)
+	learnt, known := w.lengths.Predict(w.key(), s.cap)
+	if known && learnt < s.cap {
+		expected = learnt
+	}
 	if o.LowerCaps > 0 {
 		s.cap = learn.LowerCap(s.cap, learnt, o.LowerCaps)
 		t.record.Cut = s.output > s.cap
@@ -218,11 +222,11 @@ func (w *worker) expect(t *task) int64 {
 	}
 	switch o.Expect {
 	case "exact":
-		return s.output
+		return s.output, 0
 	case "learnt":
-		return min(learnt, s.cap)
+		return min(learnt, s.cap), 0
 	default:
-		return s.cap
+		return s.cap, expected
 	}
 }
 

@@ -48,8 +48,9 @@ type Rule struct {
 	// shared says that no job may take more than a share of it, and part that it is the
 	// same rate as another limit, enforced over a shorter time.
 	shared, part bool
-	// capped says that a limit of input is checked with the cap on the output, too.
-	capped bool
+	// reserves is how much of the cap on the output, in percent, the provider checks at
+	// admission, where in the end the output counts more, or not at all.
+	reserves int64
 }
 
 // Reserve keeps a part of a limit's rate free for the class For and those before
@@ -98,9 +99,9 @@ type Plan struct {
 // planned are the limits of one kind of job.
 type planned struct {
 	limits   []*ledger.Limit
-	overdraw []bool // which of them do not hold it back
-	capped   []bool // which of those for input are charged the output cap until the end
-	rules    []int  // of which each is made
+	overdraw []bool  // which of them do not hold it back
+	reserves []int64 // see Rule
+	rules    []int   // of which each is made
 }
 
 type planKey struct {
@@ -213,10 +214,10 @@ func (p *Plan) planned(k planKey) *planned {
 			learning = true
 			continue
 		}
-		kind.add(p.budget(l), r.of > 0 && k.class <= r.class, r.capped, i)
+		kind.add(p.budget(l), r.of > 0 && k.class <= r.class, r.reserves, i)
 	}
 	if learning && !slices.ContainsFunc(kind.rules, func(i int) bool { return p.rules[i].Unknown }) {
-		kind.add(p.budget(&ledger.Limit{Key: "unknown limits of " + strconv.Quote(k.model), Unit: ledger.InFlight, Amount: careful}), false, false, -1)
+		kind.add(p.budget(&ledger.Limit{Key: "unknown limits of " + strconv.Quote(k.model), Unit: ledger.InFlight, Amount: careful}), false, 0, -1)
 	}
 	p.known[k] = kind
 	return kind
@@ -225,9 +226,9 @@ func (p *Plan) planned(k planKey) *planned {
 // careful is how many calls run at a time while no limit is known.
 const careful = 4
 
-func (kind *planned) add(l *ledger.Limit, overdraw, capped bool, rule int) {
+func (kind *planned) add(l *ledger.Limit, overdraw bool, reserves int64, rule int) {
 	kind.limits, kind.rules = append(kind.limits, l), append(kind.rules, rule)
-	kind.overdraw, kind.capped = append(kind.overdraw, overdraw), append(kind.capped, capped)
+	kind.overdraw, kind.reserves = append(kind.overdraw, overdraw), append(kind.reserves, reserves)
 }
 
 // budget is the one Limit with the key of l.
@@ -367,11 +368,16 @@ func charges(kind *planned, e job.Estimate) []ledger.Charge {
 		// first: it corrects that before we hear of it.
 		switch input := l.Counts.InputOf(e.Input, 0, 0); l.Unit {
 		case ledger.Tokens:
-			out[i].Amount = input + l.Counts.OutputOf(output(input))
+			most := output(input)
+			out[i].Amount = input + l.Counts.OutputOf(most)
+			if r := kind.reserves[i]; r > 0 && e.Expected > 0 {
+				// It takes the cap as it is, and later so many times what came.
+				out[i].Amount = input + max(most*r/100, l.Counts.OutputOf(min(e.Expected, most)))
+			}
 		case ledger.InputTokens:
 			out[i].Amount = input
-			if kind.capped[i] {
-				out[i].Amount += output(input)
+			if kind.reserves[i] > 0 {
+				out[i].Amount += output(input) * kind.reserves[i] / 100
 			}
 		case ledger.OutputTokens:
 			out[i].Amount = l.Counts.OutputOf(output(0))

@@ -247,6 +247,35 @@ func TestCountedTokens(t *testing.T) {
 	}
 }
 
+// Of Claude on Bedrock the cap counts once at admission, and what came five times at the
+// end. Where it is known how much comes, it need not be reserved five times.
+func TestOutputThatCountsMoreInTheEnd(t *testing.T) {
+	profile, err := provider.ProfileNamed("bedrock_runtime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		model    string
+		estimate job.Estimate
+		want     int64
+	}{
+		{"claude-sonnet-4", job.Estimate{Input: 100, Output: 4000, Declared: true}, 20_100},
+		{"claude-sonnet-4", job.Estimate{Input: 100, Output: 4000, Expected: 300, Declared: true}, 4100},
+		{"claude-sonnet-4", job.Estimate{Input: 100, Output: 4000, Expected: 2000, Declared: true}, 10_100},
+		{"claude-sonnet-4", job.Estimate{Input: 100, Output: 4000, Expected: 9000, Declared: true}, 20_100},
+		{"nova-lite", job.Estimate{Input: 100, Output: 4000, Expected: 300, Declared: true}, 4100},
+	} {
+		rules, err := profile.Rules(c.model, map[string]int64{"tpm": 1_000_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		charges, err := plan(t, provider.PlanConfig{Rules: rules}).Charges(&job.Spec{Model: c.model}, c.estimate)
+		if err != nil || len(charges) != 1 || charges[0].Amount != c.want {
+			t.Errorf("%s, %+v: %+v, %v, want %d", c.model, c.estimate, charges, err, c.want)
+		}
+	}
+}
+
 // Bedrock's mantle checks the output cap against the limit of input, and gives it back.
 func TestInputLimitWithOutputCap(t *testing.T) {
 	profile, err := provider.ProfileNamed("bedrock_mantle")

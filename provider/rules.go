@@ -32,7 +32,11 @@ func (p *Profile) Rules(model string, amounts map[string]int64) ([]Rule, error) 
 				l.Counts = ledger.Counts{}
 			}
 		}
-		rules = append(rules, Rule{Limit: l, capped: d.Unit == ledger.InputTokens && d.Reserves.Output > 0})
+		r := Rule{Limit: l}
+		if d.Unit == ledger.InputTokens || d.Unit == ledger.Tokens && l.Counts.Output > d.Reserves.Output {
+			r.reserves = d.Reserves.Output
+		}
+		rules = append(rules, r)
 		if d.SubWindow > 0 {
 			l.Key = fmt.Sprintf("%s %v", d.Name, d.SubWindow)
 			l.Amount = int64(float64(amount) * float64(d.SubWindow) / float64(d.Window))
