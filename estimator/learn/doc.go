@@ -14,11 +14,15 @@
 // Kaplan-Meier estimator is for. While too many outputs are longer than predicted, a
 // higher quantile is used and the past is forgotten faster.
 //
+// [Factors.Share] keeps the factors of several processes alike, through a [Store] such as
+// the one of package redisledger.
+//
 // Both forget: what changed a while ago counts for more than what has always been.
 //
 // # Concurrency
 //
-// Factors and Lengths are safe for concurrent use. A Factor is a value.
+// Factors and Lengths are safe for concurrent use, and start no goroutine. A Factor is a
+// value.
 //
 // # Failure
 //

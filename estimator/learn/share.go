@@ -32,7 +32,7 @@ const (
 // While the Store fails, which log hears, each process has what it learns itself.
 func (f *Factors) Share(ctx context.Context, s Store, log *slog.Logger) {
 	for failed := false; ; {
-		err := f.sync(ctx, s)
+		err := f.Sync(ctx, s)
 		if err != nil && !failed && ctx.Err() == nil {
 			log.Warn("what was learnt about token counts is not shared", "error", err)
 		}
@@ -40,16 +40,15 @@ func (f *Factors) Share(ctx context.Context, s Store, log *slog.Logger) {
 		select {
 		case <-time.After(shareEvery/2 + rand.N(shareEvery)):
 		case <-ctx.Done():
-			_ = f.sync(context.WithoutCancel(ctx), s)
+			_ = f.Sync(context.WithoutCancel(ctx), s)
 			return
 		}
 	}
 }
 
-// Sync is one exchange of Share.
-func (f *Factors) Sync(ctx context.Context, s Store) error { return f.sync(ctx, s) }
-
-func (f *Factors) sync(ctx context.Context, s Store) error {
+// Sync is one exchange of Share. It takes at most two seconds; what could not be told is
+// kept for the next one.
+func (f *Factors) Sync(ctx context.Context, s Store) error {
 	ctx, cancel := context.WithTimeout(ctx, shareFor)
 	defer cancel()
 	values, err := s.Values(ctx)
