@@ -131,8 +131,8 @@ func startFleet(t *testing.T, args ...string) *fleet {
 		urls = append(urls, s.URL)
 	}
 	file := accountsFile(t, fmt.Sprintf(`[
-		{"name":"main","profile":"openai","base_url":"%s","api_key":"sk-main","models":["gpt-4o-mini","o4-*"],"limits":{"tpm":100000,"rpm":500}},
-		{"name":"claude","profile":"anthropic","base_url":"%s","api_key_env":"CLAUDE_KEY","models":["claude-*"],"limits":{"itpm":40000,"otpm":8000,"rpm":50}},
+		{"name":"main","profile":"openai","base_url":"%s","api_key":"sk-main","models":["gpt-4o-mini","o4-*"],"limits":{"tpm":10000000,"rpm":5000}},
+		{"name":"claude","profile":"anthropic","base_url":"%s","api_key_env":"CLAUDE_KEY","models":["claude-*"],"limits":{"itpm":4000000,"otpm":800000,"rpm":5000}},
 		{"name":"azure","profile":"azure_openai","base_url":"%s","api_key":"az","models":["o4-mini","gpt-4o-*"],"limits":{"rpm":600}}]`, urls...))
 	args = append([]string{"-accounts", file, "-keys", keyFile(t, testKeys), "-tenant", "none", "-tenant-default", "0"}, args...)
 	f.running = startWith(t, func(*app) {}, map[string]string{"CLAUDE_KEY": "sk-ant"}, args...)

@@ -3,7 +3,10 @@ package main
 import (
 	"io"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/paceline-go/paceline/internal/redistest"
 )
 
 // Calls teach what the next ones will use, by provider, model and tenant. A cap that is
@@ -49,5 +52,33 @@ func TestServerLearns(t *testing.T) {
 		if _, err := parseConfig([]string{"-lower-max-tokens", flag}, func(string) string { return "" }, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flag, err)
 		}
+	}
+}
+
+// What one server learns the next one knows from its start.
+func TestServersLearnTogether(t *testing.T) {
+	t.Parallel()
+	args := []string{"-ledger", redistest.Start(t).URL(), "-model", "claude-x", "-tenant-default", "0"}
+	first := start(t, args...)
+	body := strings.Replace(hello, "gpt-4o-mini", "claude-x", 1)
+	var clients sync.WaitGroup
+	for range 25 {
+		clients.Go(func() {
+			if a := first.send("POST", "/v1/chat/completions", body); a.StatusCode != 200 {
+				t.Errorf("%d %s", a.StatusCode, a.body)
+			}
+		})
+	}
+	clients.Wait()
+	const factor = `llm_estimate_factor{model="claude-x",provider="generic"}`
+	learnt := metricOf(t, first, factor)
+	first.stop()
+	if err := <-first.done; err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, args...)
+	eventually(t, "the second server knows", func() bool { return metricOf(t, second, factor) != 0 })
+	if got := metricOf(t, second, factor); learnt == 0 || got < learnt*.999 || got > learnt*1.001 {
+		t.Errorf("%v, want %v", got, learnt)
 	}
 }
