@@ -74,7 +74,7 @@ func parseConfig(args []string, getenv func(string) string, out io.Writer) (*con
 	f.DurationVar(&c.drain, "drain", 30*time.Second, "how long calls may still run after SIGTERM")
 	f.DurationVar(&c.shutdownDelay, "shutdown-delay", -1, "how long to take requests after SIGTERM while /readyz says 503 (default 0 on loopback, else 5s)")
 	f.BoolVar(&c.rateLimitFields, "ratelimit-fields", false, "send the IETF draft's RateLimit and RateLimit-Policy too, for limits of requests")
-	f.Float64Var(&c.lowerMaxTokens, "lower-max-tokens", 0, "send a max_tokens of so many `times` the length that an answer is expected to have, where a request asks for more and its provider counts what is asked for: 2 cuts about one answer in a hundred; 0 for as asked")
+	f.Float64Var(&c.lowerMaxTokens, "lower-max-tokens", 0, "send a max_tokens of so many `times` the length that an answer is expected to have, where a request asks for more and its provider counts what is asked for; longer answers are cut; 0 for as asked")
 	f.BoolVar(&c.debug, "debug", false, "log every request")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
