@@ -147,15 +147,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	if m.factors != nil {
-		for k, s := range m.factors.Models() {
-			gauge(factor, s.Mean, label(k.Provider), label(k.Model))
-			gauge(factorP95, s.P95, label(k.Provider), label(k.Model))
+		for k, s := range labelled(m.factors.Models()) {
+			gauge(factor, s.Mean, k.Provider, k.Model)
+			gauge(factorP95, s.P95, k.Provider, k.Model)
 		}
 	}
 	if m.lengths != nil {
-		for k, l := range m.lengths.Models() {
-			gauge(quantile, float64(l.Quantile), label(k.Provider), label(k.Model))
-			gauge(missed, l.Missed, label(k.Provider), label(k.Model))
+		for k, l := range labelled(m.lengths.Models()) {
+			gauge(quantile, float64(l.Quantile), k.Provider, k.Model)
+			gauge(missed, l.Missed, k.Provider, k.Model)
 		}
 	}
 	stats := m.stats.Load()
@@ -170,8 +170,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(settling, float64(s.Settling))
 }
 
-// label makes a name from outside fit to be a label.
-func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+// labelled makes names from outside fit to be labels. Of those that are alike then one is
+// shown: Prometheus would refuse all.
+func labelled[V any](models map[learn.Key]V) map[learn.Key]V {
+	out := make(map[learn.Key]V, len(models))
+	for k, v := range models {
+		out[learn.Key{Provider: strings.ToValidUTF8(k.Provider, "\uFFFD"), Model: strings.ToValidUTF8(k.Model, "\uFFFD")}] = v
+	}
+	return out
+}
 
 // classNames are made once: a label is needed for every job.
 var classNames = func() (names [job.Classes]string) {

@@ -169,6 +169,8 @@ func TestWhatWasLearnt(t *testing.T) {
 	for i := range int64(100) {
 		f.Observe(learn.Key{Provider: "p", Model: "m\xff", Route: fmt.Sprint(i)}, 1000, 2000)
 		lengths.Observe(learn.Key{Provider: "p", Model: "m\xff", Route: fmt.Sprint(i)}, 4096, 200, false)
+		f.Observe(learn.Key{Provider: "p", Model: "m\xfe"}, 1000, 2000) // the same as a label
+		lengths.Observe(learn.Key{Provider: "p", Model: "m\xfe"}, 4096, 200, false)
 	}
 	f.Observe(learn.Key{Provider: "p", Model: "rare"}, 1000, 2000)
 	lengths.Observe(learn.Key{Provider: "p", Model: "rare"}, 4096, 200, false)
